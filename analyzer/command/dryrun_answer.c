@@ -151,8 +151,32 @@ static void print_verdict(const struct vt_gpu *gpu, const struct parts *parts, F
     fputs(" free\n", out);
 }
 
+static bool on_one_card(const struct part *part, const struct part *other)
+{
+    const struct vt_trace_device *card = vt_trace_device_of(part->loaded->trace, part->device->index),
+                                 *of_other = vt_trace_device_of(other->loaded->trace, other->device->index);
+
+    return card && of_other && card->has_uuid && of_other->has_uuid &&
+           !memcmp(card->uuid, of_other->uuid, sizeof card->uuid);
+}
+
+static size_t count_cards(const struct parts *parts)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < parts->count; i++) {
+        size_t first = 0;
+
+        while (first < i && !on_one_card(&parts->items[first], &parts->items[i]))
+            first++;
+        count += first == i;
+    }
+    return count;
+}
+
 static void print_peak(const struct parts *parts, FILE *out)
 {
+    const size_t cards = count_cards(parts);
     const struct vt_device_report *device = parts->worst->device;
     const struct vt_state *peak = &device->peak.state;
     uint64_t least = UINT64_MAX;
@@ -169,7 +193,10 @@ static void print_peak(const struct parts *parts, FILE *out)
     for (size_t i = 0; i < parts->count; i++)
         least = parts->items[i].needed_bytes < least ? parts->items[i].needed_bytes : least;
     if (parts->count > 1) {
-        fprintf(out, "; %zu GPUs need ", parts->count);
+        if (cards < parts->count)
+            fprintf(out, "; %zu processes on %zu GPU%s need ", parts->count, cards, cards == 1 ? "" : "s");
+        else
+            fprintf(out, "; %zu GPUs need ", parts->count);
         put_bytes(out, least);
         if (parts->worst->needed_bytes - least > least / 100) {
             fputs(" to ", out);

@@ -4,6 +4,7 @@
 #include "standin.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 struct CUstream_st {
@@ -304,6 +305,29 @@ CUresult cuEventDestroy(CUevent hEvent)
 {
     CONTEXT_CALL();
     return cuEventDestroy_v2(hEvent);
+}
+
+/* To other processes. All work ends at once, so an event of another process has happened whenever it is
+ * asked. */
+CUresult cuIpcGetEventHandle(CUipcEventHandle *pHandle, CUevent event)
+{
+    CONTEXT_CALL();
+    REQUIRE(pHandle != NULL && event != NULL && (event->flags & CU_EVENT_INTERPROCESS) != 0);
+    memset(pHandle, 0, sizeof(*pHandle));
+    memcpy(pHandle, &event->flags, sizeof(event->flags));
+    return CUDA_SUCCESS;
+}
+
+CUresult cuIpcOpenEventHandle(CUevent *phEvent, CUipcEventHandle handle)
+{
+    CONTEXT_CALL();
+    unsigned flags = 0;
+    memcpy(&flags, &handle, sizeof(flags));
+    REQUIRE(phEvent != NULL && (flags & CU_EVENT_INTERPROCESS) != 0);
+    CUresult result = cuEventCreate(phEvent, flags);
+    if (result == CUDA_SUCCESS)
+        (*phEvent)->recorded = true;
+    return result;
 }
 
 CUresult cuEventRecordWithFlags(CUevent hEvent, CUstream hStream, unsigned int flags)

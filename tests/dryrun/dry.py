@@ -14,6 +14,18 @@ from helpers import ENVIRONMENT, PROGRAM, PYTHON  # noqa: E402, F401
 FITS = re.compile(r"^(✓ fits|! may not fit|✗ does not fit) on ([^:]+): (.*)$", re.M)
 
 
+def sequence(events):
+    """(kind, ...) of each change of an allocator; frees between two allocations in any order, as a hash table of addresses gives them."""
+    found, frees = [], []
+    for event in events:
+        if event[0].startswith("free"):
+            frees.append(event)
+        else:
+            found += [*sorted(frees), event]
+            frees = []
+    return found + sorted(frees)
+
+
 class Dry:
     def __init__(self, done, trace):
         self.status, self.output, self.error, self.trace = done.returncode, done.stdout, done.stderr, trace

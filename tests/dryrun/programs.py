@@ -11,23 +11,24 @@ Nothing is downloaded. Each program runs twice, with values and with --values of
 import argparse
 import concurrent.futures
 import dataclasses
+import gzip
+import itertools
 import json
 import os
 import pathlib
-import random
 import re
 import shlex
 import shutil
-import struct
 import subprocess
 import sys
 import tempfile
-import zlib
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent)]
 
 import helpers  # noqa: E402
+import made  # noqa: E402
+from dry import sequence  # noqa: E402
 from helpers import made_here, report  # noqa: E402
 
 GPU, TIME, WITHOUT_VALUES_TIME = "a100-80gb", "8m", "3m"
@@ -100,167 +101,6 @@ def read(text=None):
     return programs
 
 
-# ---- What programs find in their folder in place of a download. Each function has that folder.
-
-
-def words(rng, count, of=2000):
-    return " ".join(f"w{rng.randrange(of)}" for _ in range(count))
-
-
-def text(folder):
-    (folder / "input.txt").write_text("\n".join(words(random.Random(1), 12) for _ in range(8000)))
-
-
-def corpus(folder):
-    """As WikiText-2: 33,278 different words."""
-    rng = random.Random(1)
-    (folder / "words").mkdir()
-    for part, lines in (("train", 3000), ("valid", 300), ("test", 300)):
-        (folder / "words" / f"{part}.txt").write_text("\n".join(words(rng, 12, 33277) for _ in range(lines)) + "\n")
-    with open(folder / "words" / "train.txt", "a") as file:
-        file.write(" ".join(f"w{number}" for number in range(33277)) + "\n")
-
-
-def picture(path, width, height, channels=3, rng=random.Random(1)):  # noqa: B008
-    """A PNG of noise; with one channel, of two values."""
-    def chunk(kind, data):
-        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-    noise = rng.randbytes(width * height * channels)
-    noise = noise if channels == 3 else bytes(byte & 1 for byte in noise)
-    rows = b"".join(b"\0" + noise[row * width * channels:(row + 1) * width * channels] for row in range(height))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2 if channels == 3 else 0, 0, 0, 0)) +
-                     chunk(b"IDAT", zlib.compress(rows, 1)) + chunk(b"IEND", b""))
-
-
-def bsds300(folder):
-    for part in ("train", "test"):
-        for number in range(24):
-            picture(folder / "dataset" / "BSDS300" / "images" / part / f"{number}.png", 481, 321)
-
-
-def classes(folder):
-    """A folder of images: train and val, two classes."""
-    for part, count in (("train", 160), ("val", 80)):
-        for number in range(count):
-            picture(folder / "images" / part / f"class{number % 2}" / f"{number}.png", 256, 256)
-
-
-def pets(folder):
-    """Images that have their class in their name."""
-    for number in range(160):
-        picture(folder / "images" / f"kind{number % 2}_{number}.jpg", 256, 256)
-
-
-def masks(folder):
-    for number in range(24):
-        picture(folder / "data" / "imgs" / f"{number}.png", 480, 320)
-        picture(folder / "data" / "masks" / f"{number}.png", 480, 320, 1)
-
-
-def cora(folder):
-    rng, nodes = random.Random(1), 2708
-    (folder / "cora").mkdir()
-    lines = [" ".join([str(node), *(str(int(rng.random() < 0.01)) for _ in range(1433)), f"class{node % 7}"]) for node in range(nodes)]
-    (folder / "cora" / "cora.content").write_text("\n".join(lines) + "\n")
-    pairs = rng.sample(range(nodes * nodes), 5429)
-    (folder / "cora" / "cora.cites").write_text("\n".join(f"{pair // nodes} {pair % nodes}" for pair in pairs) + "\n")
-
-
-def mingpt(folder):
-    """In place of its installation."""
-    (folder / "mingpt").symlink_to("../../mingpt")
-
-
-def llmc_tokens(folder):
-    count = 1 << 18
-    (folder / "tokens.bin").write_bytes(struct.pack("<256i", 20240520, 1, count, *[0] * 253) + bytes(2 * count))
-
-
-# ---- Models: configuration and tokenizer, no weights
-
-SPECIAL = {"pad_token": "<pad>", "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "cls_token": "[CLS]", "sep_token": "[SEP]",
-           "mask_token": "[MASK]"}
-CHAT = ("{% for m in messages %}{{ m['role'] }} {{ m['content'] }} </s> {% endfor %}"
-        "{% if add_generation_prompt %}assistant {% endif %}")
-LLAMA_1B = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "vocab_size": 128256, "hidden_size": 2048,
-            "intermediate_size": 8192, "num_hidden_layers": 16, "num_attention_heads": 32, "num_key_value_heads": 8, "head_dim": 64,
-            "max_position_embeddings": 131072, "tie_word_embeddings": True, "dtype": "bfloat16"}
-QWEN_05B = {"model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"], "vocab_size": 151936, "hidden_size": 896,
-            "intermediate_size": 4864, "num_hidden_layers": 24, "num_attention_heads": 14, "num_key_value_heads": 2,
-            "tie_word_embeddings": True, "dtype": "bfloat16"}
-STABLE = {  # CompVis/stable-diffusion-v1-4
-    "model_index.json": {"_class_name": "StableDiffusionPipeline", "scheduler": ["diffusers", "PNDMScheduler"],
-                         "text_encoder": ["transformers", "CLIPTextModel"], "tokenizer": ["transformers", "CLIPTokenizer"],
-                         "unet": ["diffusers", "UNet2DConditionModel"], "vae": ["diffusers", "AutoencoderKL"],
-                         "safety_checker": [None, None], "feature_extractor": [None, None]},
-    "scheduler/scheduler_config.json": {"_class_name": "PNDMScheduler", "beta_end": 0.012, "beta_schedule": "scaled_linear",
-                                        "beta_start": 0.00085, "num_train_timesteps": 1000, "skip_prk_steps": True, "steps_offset": 1},
-    "text_encoder/config.json": {"model_type": "clip_text_model", "architectures": ["CLIPTextModel"], "hidden_size": 768,
-                                 "intermediate_size": 3072, "num_attention_heads": 12, "num_hidden_layers": 12, "vocab_size": 49408},
-    "tokenizer/vocab.json": {"<|startoftext|>": 49406, "<|endoftext|>": 49407},
-    "tokenizer/tokenizer_config.json": {"tokenizer_class": "CLIPTokenizer", "model_max_length": 77, "bos_token": "<|startoftext|>",
-                                        "eos_token": "<|endoftext|>", "pad_token": "<|endoftext|>", "unk_token": "<|endoftext|>"},
-    "unet/config.json": {"_class_name": "UNet2DConditionModel", "cross_attention_dim": 768, "attention_head_dim": 8, "sample_size": 64},
-    "vae/config.json": {"_class_name": "AutoencoderKL", "block_out_channels": [128, 256, 512, 512], "layers_per_block": 2,
-                        "down_block_types": ["DownEncoderBlock2D"] * 4, "up_block_types": ["UpDecoderBlock2D"] * 4, "sample_size": 512},
-}
-
-
-def write(folder, files):
-    for name, content in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(content if isinstance(content, str) else json.dumps(content))
-
-
-def model(folder, config, vocabulary=2000):
-    names = [*SPECIAL.values(), *(f"w{number}" for number in range(vocabulary))]
-    added = [{"id": i, "content": name, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
-             for i, name in enumerate(SPECIAL.values())]
-    write(folder, {
-        "config.json": {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0, **config},
-        "tokenizer.json": {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added, "normalizer": None,
-                           "pre_tokenizer": {"type": "Whitespace"}, "post_processor": None, "decoder": None,
-                           "model": {"type": "WordLevel", "vocab": {name: i for i, name in enumerate(names)}, "unk_token": "<unk>"}},
-        "tokenizer_config.json": {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": 2048, "chat_template": CHAT,
-                                  **SPECIAL}})
-
-
-def gpt2(folder):
-    model(folder / "gpt2", {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"]})
-
-
-def bert(folder):
-    model(folder / "bert-base-cased", {"model_type": "bert", "architectures": ["BertForMaskedLM"]})
-
-
-def llama(folder):
-    model(folder / "llama-1b", LLAMA_1B)
-
-
-def qwen(folder):
-    model(folder / "qwen-0.5b", QWEN_05B)
-
-
-def smol(folder):
-    """HuggingFaceTB/SmolLM-360M, which a program of accelerate names."""
-    model(folder / "HuggingFaceTB" / "SmolLM-360M", {**LLAMA_1B, "vocab_size": 49152, "hidden_size": 960, "intermediate_size": 2560,
-                                                     "num_hidden_layers": 32, "num_attention_heads": 15, "num_key_value_heads": 5})
-
-
-def reward_model(folder):
-    model(folder / "reward", {**QWEN_05B, "architectures": ["Qwen2ForSequenceClassification"], "num_labels": 1})
-
-
-def stable_diffusion(folder):
-    write(folder / "stable-diffusion", {**STABLE, "tokenizer/merges.txt": "#version: 0.2\n"})
-
-
-def vae(folder):
-    write(folder / "stabilityai" / "sd-vae-ft-ema", {"config.json": STABLE["vae/config.json"]})
-
-
 # ---- Running
 
 
@@ -282,50 +122,63 @@ class Runner:
         shutil.copytree(self.sources / program.repository, work, symlinks=True, ignore=shutil.ignore_patterns(".git"))
         return (work / program.script).parent
 
-    def run(self, program, values="on", time=TIME):
-        kept = self.keep / program.name / values
+    def run(self, program, values="on", time=TIME, kept=None):
+        kept = self.keep / program.name / (kept or values)
         told = kept / "told.json"
         if not told.exists():
             shutil.rmtree(kept, ignore_errors=True)
             kept.mkdir(parents=True)
             with tempfile.TemporaryDirectory(prefix="dryrun-programs-") as temporary:
-                print(program.name, values, file=sys.stderr, flush=True)
+                print(program.name, kept.name, file=sys.stderr, flush=True)
                 told.write_text(json.dumps(self.measure(program, values, time, kept, pathlib.Path(temporary)), indent=1))
         return json.loads(told.read_text())
 
     def measure(self, program, values, time, kept, temporary):
         folder = self.copy(program, temporary / "work")
         for name in program.data.split():
-            globals()[name](folder)
-        write(temporary, {"hook/sitecustomize.py": COUNTERS})
+            getattr(made, name)(folder)
+        made.write(temporary, {"hook/sitecustomize.py": COUNTERS})
         traces, counters, measured = temporary / "traces", temporary / "counters", temporary / "measured"
         gpu = f"{GPU}:{program.gpus()}" if program.gpus() > 1 else GPU
         command = [helpers.PROGRAM, "dryrun", "--gpu", gpu, "--time", time, *shlex.split(program.options),
-                   *(["--values", "off"] if values == "off" else []), "-o", f"{traces}/", *program.command(self.python)]
+                   "-o", f"{traces}/", *program.command(self.python)]
         ours = ("VRAMTRACE_", "LD_", "PYTHONPATH")
         environment = {name: value for name, value in helpers.ENVIRONMENT.items() if not name.startswith(ours)}
         environment.update(PYTHONPATH=str(temporary / "hook"), PROGRAMS_COUNTERS=str(counters), LANG="C.UTF-8", HF_HUB_OFFLINE="1",
                            HF_HOME=str(temporary / "hub"), XDG_CACHE_HOME=str(temporary / "cache"), TOKENIZERS_PARALLELISM="false",
-                           PATH=f"{pathlib.Path(self.python).parent}:{os.environ['PATH']}", WANDB_MODE="offline", OMP_NUM_THREADS="1")
+                           PATH=f"{pathlib.Path(self.python).parent}:{os.environ['PATH']}", WANDB_MODE="offline", OMP_NUM_THREADS="1",
+                           VRAMTRACE_DRYRUN_VALUES=values)
         with open(kept / "output", "w") as output:
             subprocess.run([sys.executable, "-c", START, measured, *map(str, command)], cwd=folder, env=environment, stdout=output,
                            stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
         found = json.loads(measured.read_text())
         found["counted"] = sorted([int(n) for n in line.split()] for line in counters.read_text().splitlines()) if counters.exists() else []
-        found["recorded"] = sorted(peaks(traces))
+        found["recorded"] = []
+        for number, (peaks, changed) in enumerate(sorted((sorted(peaks), changed) for peaks, changed in processes(traces))):
+            found["recorded"] = sorted(found["recorded"] + peaks)
+            with gzip.open(kept / f"{number}.gz", "wt") as file:
+                file.writelines(" ".join(map(str, change)) + "\n" for change in changed)
         return found
 
 
-def peaks(traces):
-    """[allocated, reserved] of each device of each process that used one."""
+def processes(traces):
+    """Of each process that used a device: [[allocated, reserved] of each], and each change of device memory by PyTorch and the driver."""
     for trace in sorted(traces.glob("**/*.vrt")) if traces.exists() else ():
         try:
             devices = report(trace, "--at", "reserved", "--top", "1")["devices"]
         except AssertionError:  # a process that used none
             continue
-        for device in devices:
-            if device["at"]["segment_bytes"]:
-                yield [device["peak"]["block_bytes"], device["at"]["segment_bytes"]]
+        peaks = [[device["peak"]["block_bytes"], device["at"]["segment_bytes"]] for device in devices if device["at"]["segment_bytes"]]
+        if peaks:
+            yield peaks, sequence(changes(trace))
+
+
+def changes(trace):
+    command = [helpers.PROGRAM, "info", "--events", "--json", trace]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=helpers.ENVIRONMENT) as told:
+        for event in map(json.loads, told.stdout):
+            if event["kind"] in ("alloc", "free") and "host" not in event["flags"]:  # pinned memory: a thread of the loader's own
+                yield event["kind"], event["layer"], event["device"], event["bytes"]
 
 
 # ---- The table
@@ -335,9 +188,12 @@ Each ran under `vramtrace dryrun --gpu a100-80gb` on a machine without a GPU; *o
 configuration and a tokenizer made for this; nothing is downloaded. Nothing here was compared with a real GPU.
 
 *allocated*, *reserved*: peaks in bytes of the process that allocated most, from its trace. *counters*: the same of every process by
-PyTorch's own counters (`torch.cuda.max_memory_allocated`, `_reserved`). *values off*: the same of a run without values. *trial*: the
-same of an earlier prototype, with other code of ours under the same PyTorch. *s*, *host*: wall time and the largest resident memory of
-a process; other programs ran on the machine's two cores at the same time. *status*: the program's own exit status.
+PyTorch's own counters (`torch.cuda.max_memory_allocated`, `_reserved`). *values off*: a run without values; "equal" is each allocation
+and each free of device memory in each process, in their order (frees between two allocations in any order; what is freed as Python
+ends is left aside). Where values decide sizes and so the two differ, a run with the values' kernels in place that compute nothing is
+compared with the one without. *trial*: peaks of an earlier prototype, with other code of ours under the same PyTorch, after as many
+batches as it had. *s*, *host*: wall time and the largest resident memory of a process; other programs ran on the machine's two cores
+at the same time, so times are upper bounds. *status*: the program's own exit status.
 
 | program | script | arguments | options | GPUs | allocated | reserved | counters | values off | trial | s | host, MiB | status | note |
 |---|---|---|---|--:|--:|--:|---|---|---|--:|--:|--:|---|"""
@@ -367,31 +223,73 @@ def last_error(output):
     return errors[-1][:160].replace("|", "\\|") if errors else ""
 
 
-def without_values(most, on, off):
-    if off is None:
-        return "–"
-    if off["status"] not in (0, on["status"]):
-        return "does not end" if off["status"] == 124 else f"ends with {off['status']}"
-    return differs(most, max(off["recorded"], default=[0, 0]))
+class Row:
+    """A program, and what was found in its runs."""
 
+    def __init__(self, runner, program):
+        self.runner, self.program, self.on, self.off, self.nothing = runner, program, runner.run(program), None, None
 
-def compare(program, on, off):
-    """Cells: allocated, reserved, counters, values off, trial."""
-    most = max(on["recorded"], default=None)
-    if not most:
-        return ["–"] * 5
-    recorded, counted = on["recorded"], on["counted"]
-    told = "equal" if counted == recorded else differs(most, max(counted)) if counted else "not told"
-    if told == "equal" and len(counted) != len(recorded):
-        told = f"equal (of {len(recorded)} processes {len(counted)} told)"
-    trial = differs(most, [int(number) for number in program.trial.split()]) if program.trial else "–"
-    return [f"{most[0]:,}", f"{most[1]:,}", told, without_values(most, on, off), trial]
+    def history(self, kept):
+        """Of each process, the one that allocated most last: each change of memory, but for what is freed as Python ends."""
+        found = []
+        for path in sorted((self.runner.keep / self.program.name / kept).glob("*.gz"), key=lambda path: int(path.stem)):
+            with gzip.open(path, "rt") as file:
+                changes = file.read().splitlines()
+            while changes and changes[-1].startswith("free"):
+                changes.pop()
+            found.append(changes)
+        return found
 
+    def run_without(self):
+        if not self.on["recorded"]:
+            return self
+        self.off = self.runner.run(self.program, "off", WITHOUT_VALUES_TIME)
+        if self.ends() and self.history("off") != self.history("on"):
+            self.nothing = self.runner.run(self.program, "nothing", WITHOUT_VALUES_TIME)
+        return self
 
-def row(program, on, off, output):
-    note = "; ".join(filter(None, [program.note, last_error(output) if on["status"] else ""]))
-    return (f"| {program.name} | {program.place()} | `{program.arguments or ' '}` | {program.options or '–'} | {program.gpus()} | "
-            f"{' | '.join(compare(program, on, off))} | {on['seconds']:.0f} | {on['host'] >> 20} | {on['status']} | {note} |")
+    def ends(self):
+        return self.off["status"] in (0, self.on["status"])
+
+    def most(self):
+        return max(self.on["recorded"], default=[0, 0])
+
+    def without_values(self):
+        if not self.ends():
+            return "does not end" if self.off["status"] == 124 else f"ends with {self.off['status']}"
+        on, off = self.history("on"), self.history("off")
+        count = sum(change.startswith("alloc") for change in on[-1])
+        if on == off:
+            return f"equal: {count:,} allocations"
+        same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(on[-1], off[-1]))
+        first = sum(mine.startswith("alloc") for mine, _ in same)
+        told = f"{differs(self.most(), max(self.off['recorded'])).replace('equal', 'peaks equal')}; after allocation {first:,} of {count:,}"
+        return f"{told}; with nothing computed {'equal' if self.history('nothing') == off else '**differs**'}"
+
+    def trial(self):
+        figures, _, options = self.program.trial.partition(" --")
+        found = self.most()
+        if options:
+            longer = dataclasses.replace(self.program, options=f"{self.program.options} --{options}")
+            found = max(self.runner.run(longer, kept="trial")["recorded"])
+        return differs(found, [int(number) for number in figures.split()])
+
+    def cells(self):
+        """Allocated, reserved, counters, values off, trial."""
+        recorded, counted = self.on["recorded"], self.on["counted"]
+        if not recorded:
+            return ["–"] * 5
+        told = "equal" if counted == recorded else differs(self.most(), max(counted)) if counted else "not told"
+        if told == "equal" and len(counted) != len(recorded):
+            told = f"equal (of {len(recorded)} processes {len(counted)} told)"
+        return [f"{self.most()[0]:,}", f"{self.most()[1]:,}", told, self.without_values(), self.trial() if self.program.trial else "–"]
+
+    def line(self, cells):
+        program, on = self.program, self.on
+        error = last_error(self.runner.keep / program.name / "on" / "output") if on["status"] else ""
+        return (f"| {program.name} | {program.place()} | `{program.arguments or ' '}` | {program.options or '–'} | {program.gpus()} | "
+                f"{' | '.join(cells)} | {on['seconds']:.0f} | {on['host'] >> 20} | {on['status']} | "
+                f"{'; '.join(filter(None, [program.note, error]))} |")
 
 
 def table(runner, programs, jobs):
@@ -399,17 +297,18 @@ def table(runner, programs, jobs):
     missing = {program.name: why for program in programs if (why := runner.why_not(program))}
     there, found = [program for program in programs if program.name not in missing], []
     with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-        on = list(pool.map(runner.run, there))
-        off = pool.map(lambda one: runner.run(one[0], "off", WITHOUT_VALUES_TIME) if one[1]["recorded"] else None, zip(there, on))
-        for found_on, found_off, program in zip(on, off, there):
-            found.append((program, found_on, found_off))
-            yield row(*found[-1], runner.keep / program.name / "on" / "output")
+        rows = list(pool.map(lambda program: Row(runner, program), there))
+        for row in pool.map(Row.run_without, rows):
+            found.append((row, row.cells()))
+            yield row.line(found[-1][1])
     yield ""
-    cells = [compare(*one) for one in found]
+    cells = [cells for _, cells in found]
     trial = [cell[4] for cell in cells if cell[4] != "–"]
-    yield (f"{len(found)} programs: {sum(on['status'] == 0 for _, on, _ in found)} end with 0. Trace and counters are equal in "
-           f"{sum(cell[2].startswith('equal') for cell in cells)}, runs with and without values in "
-           f"{sum(cell[3] == 'equal' for cell in cells)}; {trial.count('equal')} of {len(trial)} are equal to the trial.")
+    off = [cell[3].split(":")[0] for cell in cells]
+    yield (f"{len(found)} programs: {sum(row.on['status'] == 0 for row, _ in found)} end with 0. Trace and counters are equal in "
+           f"{sum(cell[2].startswith('equal') for cell in cells)}. Runs with and without values are equal event by event in "
+           f"{off.count('equal')}; {sum('nothing computed equal' in cell[3] for cell in cells)} more are with nothing computed. "
+           f"{trial.count('equal')} of {len(trial)} are equal to the trial.")
     yield from ("", *(f"- left out: {name}: {why}" for name, why in missing.items()))
 
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from dry import HERE, PROGRAM, PYTHON, dry, python
+from dry import HERE, PROGRAM, PYTHON, dry, python, sequence
 
 sys.path.insert(0, str(HERE.parent))
 from helpers import RUN, run, short, shown_bytes  # noqa: E402
@@ -34,18 +34,6 @@ def test_the_same_bytes_as_the_simulated_libraries_alone(name, tmp_path):
     assert done.report()["devices"][0]["peak"]["block_bytes"] == truth["marks"][-1]["max_allocated"]
 
 
-def sequence(history):
-    """Each change of the allocator; frees between two allocations in any order, as a hash table of addresses gives them."""
-    events, frees = [], []
-    for event in history:
-        if event["action"].startswith("free"):
-            frees.append((event["action"], event["size"]))
-        else:
-            events += [*sorted(frees), (event["action"], event["size"])]
-            frees = []
-    return events + sorted(frees)
-
-
 @pytest.mark.parametrize("name", short(["transformer_amp", "mlp_sgd", "mlp_adam", "gpt_checkpoint", "resnet50", "gpt"]))
 def test_computing_leaves_the_allocator_alone(name, tmp_path):
     """With kernels in place that compute nothing, and with values, each allocation is that of a run without, and has the same owner."""
@@ -53,7 +41,7 @@ def test_computing_leaves_the_allocator_alone(name, tmp_path):
     for values in ("off", "nothing", "on"):
         (tmp_path / values).mkdir()
         done, _, history = train(tmp_path / values, name, VRAMTRACE_DRYRUN_VALUES=values)
-        found.append(sequence(history))
+        found.append(sequence((event["action"], event["size"]) for event in history))
         peak = done.report()["devices"][0]["peak"]
         told.append([peak["categories"], peak["step"], peak["phase"], done.answer[:-1]])
         told[-1] += [[(row["name"], row["bytes"]) for row in peak[by]] for by in ("lines", "modules", "ops")]
@@ -94,9 +82,31 @@ def test_a_loader_ends_early_and_what_follows_is_reached(tmp_path):
     assert done.status == 0 and done.verdict == "✓ fits"
 
 
+def test_a_loader_that_begins_anew_for_ever(tmp_path):
+    done = python(tmp_path, "loops.py", "anew")
+    assert done.status == 0 and "ended after 30 steps of SGD" in done.error, done.error
+
+
+def test_gradients_of_several_batches_are_added_up(tmp_path):
+    done = python(tmp_path, "loops.py", "added")
+    assert done.output.splitlines() == ["epoch 0: 16 batches, 2 steps, 3 evaluated", "epoch 1: 1 batches, 0 steps, 1 evaluated",
+                                        "epoch 2: 1 batches, 0 steps, 1 evaluated", "end"], done.error
+
+
 def test_workers_of_a_loader(tmp_path):
     done = python(tmp_path, "loops.py", "loader", "2", options=("--batches", "5"))
     assert "epoch 0: 5 of 100 batches" in done.output and done.output.endswith("end\n") and done.status == 0, done.error
+
+
+def test_tensors_of_the_gpu_in_other_processes(tmp_path):
+    done = python(tmp_path, "shared_tensor.py")
+    assert done.output.split("\n")[:2] == ["torch.Size([1000, 1000]) cuda:0", "end"] and done.status == 0, done.error
+
+
+def test_large_tensors_are_holes_in_files(tmp_path):
+    done = python(tmp_path, "saved.py")
+    lines = done.output.splitlines()
+    assert lines and all(line.endswith("(16777216,) [3.0, 4.0, 5.0] 64 True") for line in lines), done.error
 
 
 @pytest.mark.parametrize("options,steps", [((), 3), (("--steps", "5"), 5)])

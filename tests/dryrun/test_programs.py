@@ -1,6 +1,7 @@
 """The short form of programs.py: bytes of the trace are PyTorch's own, with values and without. Its long form's rows are well-formed."""
 import pytest
 
+import made
 import programs
 from helpers import PYTHON
 
@@ -9,7 +10,7 @@ HERE = {name: program for name, program in programs.read().items() if program.re
 
 def test_rows():
     rows = programs.read().values()
-    assert all(callable(getattr(programs, name)) for program in rows for name in program.data.split())
+    assert all(callable(getattr(made, name)) for program in rows for name in program.data.split())
     assert len(rows) - len(HERE) >= 40 and all(len(program.commit) == 40 for program in rows if program.repository != programs.OWN)
 
 

@@ -3,6 +3,9 @@
 Settings are environment variables: VRAMTRACE_DRYRUN_VALUES (on), _STEPS, _BATCHES, _RANDOM_WEIGHTS, _FAKE_DATA, _TRY. A part that
 fails says so in a line on stderr, and the program goes on without it."""
 import contextlib
+import ctypes
+import functools
+import glob
 import importlib
 import importlib.abc
 import importlib.metadata
@@ -13,7 +16,8 @@ import warnings
 
 # By module: the parts that change it, in order.
 PARTS = {
-    "torch": ["unfilled", "values", "limits", "changes"],
+    "torch": ["unfilled", "values", "limits", "saving", "changes"],
+    "safetensors.torch": ["saving"],
     "transformers.modeling_utils": ["weights", "changes"],
     "diffusers.models.modeling_utils": ["weights"],
     "jax._src.hardware_utils": ["jax_plugin"],
@@ -21,6 +25,7 @@ PARTS = {
     "huggingface_hub.file_download": ["hub"],
     "datasets.load": ["fake_data"],
     "evaluate.loading": ["fake_data"],
+    "tiktoken.load": ["fake_data"],
     "timm.models._builder": ["weights"],
     "torchvision.datasets.cifar": ["fake_data"],
     "torchvision.datasets.folder": ["fake_data"],
@@ -38,6 +43,15 @@ def say(text):
     print(f"vramtrace dryrun: {text}", file=sys.stderr)
 
 
+@functools.lru_cache(None)
+def around():
+    """(before, function, after) -> a function that calls them in turn, without a Python frame of ours around `function`."""
+    folder = os.environ["VRAMTRACE_SIMULATION"].partition(":")[0]
+    function = ctypes.PyDLL(os.path.join(folder, "libvramtrace_around.so")).vramtrace_around
+    function.restype, function.argtypes = ctypes.py_object, [ctypes.py_object] * 3
+    return function
+
+
 def after(module):
     for name in PARTS[module.__name__]:
         try:
@@ -49,10 +63,13 @@ def after(module):
 
 
 def tell_cudnn():
-    """PyTorch wants the cuDNN that it was built with: that of the package beside it."""
+    """PyTorch wants the cuDNN that it was built with: that of the package beside it, or of conda's or the system's libraries."""
     for name in ("nvidia-cudnn-cu13", "nvidia-cudnn-cu12"):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             os.environ.setdefault("VRAMTRACE_STANDIN_CUDNN", importlib.metadata.version(name))
+    for folder in (f"{sys.prefix}/lib", "/usr/lib/x86_64-linux-gnu"):
+        for path in glob.glob(f"{folder}/libcudnn.so.*.*.*"):
+            os.environ.setdefault("VRAMTRACE_STANDIN_CUDNN", path.partition(".so.")[2])
 
 
 class Loader(importlib.abc.Loader):

@@ -2,11 +2,12 @@
 transforms and its tokenizer."""
 import os
 import random
+import sys
 import tempfile
 
 from . import say, setting
 
-ROWS, IMAGE_ROWS, WORDS, CLASSES, IMAGE = 1024, 256, 120, 10, 256
+ROWS, IMAGE_ROWS, WORDS, SENTENCE, CLASSES, IMAGE = 1024, 256, 120, 40, 10, 256
 # Columns of data sets that many programs name. Kinds: see `value`.
 KNOWN = {
     "alpaca": {"instruction": "text", "input": "text", "output": "text", "text": "text"},
@@ -15,14 +16,15 @@ KNOWN = {
     "capybara": {"messages": "messages"},
     "cifar": {"img": "image", "label": "class"},
     "cnndailymail": {"article": "text", "highlights": "text", "id": "text"},
+    "deepmath": {"prompt": "question", "solution": "text"},
     "dolly": {"instruction": "text", "context": "text", "response": "text"},
     "food101": {"image": "image", "label": "class"},
-    "glue cola": {"sentence": "text", "label": "class", "idx": "number"},
-    "glue mnli": {"premise": "text", "hypothesis": "text", "label": "class", "idx": "number"},
-    "glue qnli": {"question": "text", "sentence": "text", "label": "class", "idx": "number"},
-    "glue qqp": {"question1": "text", "question2": "text", "label": "class", "idx": "number"},
-    "glue sst2": {"sentence": "text", "label": "class", "idx": "number"},
-    "glue": {"sentence1": "text", "sentence2": "text", "label": "class", "idx": "number"},
+    "glue cola": {"sentence": "sentence", "label": "class", "idx": "number"},
+    "glue mnli": {"premise": "sentence", "hypothesis": "sentence", "label": "class", "idx": "number"},
+    "glue qnli": {"question": "sentence", "sentence": "sentence", "label": "class", "idx": "number"},
+    "glue qqp": {"question1": "sentence", "question2": "sentence", "label": "class", "idx": "number"},
+    "glue sst2": {"sentence": "sentence", "label": "class", "idx": "number"},
+    "glue": {"sentence1": "sentence", "sentence2": "sentence", "label": "class", "idx": "number"},
     "gsm8k": {"question": "text", "answer": "text"},
     "guanaco": {"text": "text"},
     "imagenet": {"image": "image", "label": "class"},
@@ -36,10 +38,13 @@ KNOWN = {
     "wikitext": {"text": "text"},
 }
 OTHERWISE = {"text": "text", "label": "class"}
+# In a program that has one of these modules, an unknown name is that of images.
+OF_IMAGES = ("diffusers", "timm")
 # What a metric of evaluate returns, if not its name alone.
 METRICS = {"glue": ("accuracy", "f1"), "rouge": ("rouge1", "rouge2", "rougeL", "rougeLsum"), "squad": ("exact_match", "f1"),
            "sacrebleu": ("score",), "seqeval": ("overall_precision", "overall_recall", "overall_f1", "overall_accuracy"),
            "mean_iou": ("mean_iou", "mean_accuracy", "overall_accuracy")}
+TOKENS = {"vocab": 50256, "r50k_base": 50256, "p50k_base": 50280, "cl100k_base": 100256, "o200k_base": 199998}
 SPLITS = ("train", "validation", "test")
 
 
@@ -53,11 +58,13 @@ def image(rng):
 
 
 def value(kind, rng, row):
-    if kind == "messages":
-        return [{"role": role, "content": words(rng)} for role in ("user", "assistant")]
+    if kind in ("messages", "question"):  # of a row, all begin with the same
+        question = {"role": "user", "content": words(random.Random(row))}
+        return [question, {"role": "assistant", "content": words(rng)}] if kind == "messages" else [question]
     if kind == "answers":
         return {"text": [words(rng, 4)], "answer_start": [0]}
-    return {"text": lambda: words(rng), "class": lambda: rng.randint(0, 1), "number": lambda: row, "image": lambda: image(rng)}[kind]()
+    return {"text": lambda: words(rng), "sentence": lambda: words(rng, SENTENCE), "class": lambda: rng.randint(0, 1),
+            "number": lambda: row, "image": lambda: image(rng)}[kind]()
 
 
 def of_feature(feature, rng, row):
@@ -99,7 +106,8 @@ def make(path, name, split, kwargs):
     found, rng = described(path, name, kwargs), random.Random(1)
     plain = f"{path} {name or ''}".lower().replace("_", "").replace("-", "")
     key = next((key for key in KNOWN if key in plain), None)
-    columns = KNOWN.get(key, OTHERWISE)
+    images = any(name in sys.modules for name in OF_IMAGES)
+    columns = KNOWN.get(key, {"image": "image", **OTHERWISE} if images else OTHERWISE)
     if found:
         features, splits = found
         count = IMAGE_ROWS if any(isinstance(feature, datasets.Image) for feature in features.values()) else ROWS
@@ -226,8 +234,27 @@ def install_metrics(loading):
     loading.load = load
 
 
+def install_tokens(load):
+    """Tables of tiktoken: as many tokens as the real ones have; a text is one token a byte."""
+    def or_made_up(own):
+        def ranks(*args, **kwargs):
+            try:
+                return own(*args, **kwargs)
+            except Exception:
+                file = next(iter((*args, *kwargs.values())))
+                name = os.path.basename(file).partition(".")[0]
+                if name not in TOKENS:
+                    raise
+                say(f"{file} is made up: {TOKENS[name]} tokens")
+                return {bytes([i]) if i < 256 else f"token {i}".encode(): i for i in range(TOKENS[name])}
+        return ranks
+    load.load_tiktoken_bpe = or_made_up(load.load_tiktoken_bpe)
+    load.data_gym_to_mergeable_bpe_ranks = or_made_up(load.data_gym_to_mergeable_bpe_ranks)
+
+
 INSTALL = {"datasets.load": install_datasets, "torchvision.datasets.folder": install_folders, "torchvision.datasets.mnist": install_mnist,
-           "torchvision.datasets.cifar": install_cifar, "evaluate.loading": install_metrics, "numpy": install_memmap}
+           "torchvision.datasets.cifar": install_cifar, "evaluate.loading": install_metrics, "numpy": install_memmap,
+           "tiktoken.load": install_tokens}
 
 
 def install(module):

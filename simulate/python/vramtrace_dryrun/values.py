@@ -12,7 +12,7 @@ import ctypes
 import os
 import threading
 
-from . import say, setting, unfilled
+from . import around, say, setting, unfilled
 
 # Bytes. VRAMTRACE_DRYRUN_VALUES=nothing: kernels are in place and compute nothing, to test that they leave the allocator alone.
 SMALL, LARGE = (0, 0) if setting("VALUES") == "nothing" else (1 << 20, 8 << 20)
@@ -48,9 +48,7 @@ class Values:
         self.at_cuda = hasattr(torch.library, "get_kernel")
         self.below = None if self.at_cuda else torch._C._dispatch_keyset_full_after(torch._C.DispatchKey.BackendSelect)
         self.instead = {} if self.at_cuda else unfilled.instead(torch)
-        folder = os.environ["VRAMTRACE_SIMULATION"].partition(":")[0]
-        self.around = ctypes.PyDLL(os.path.join(folder, "libvramtrace_around.so")).vramtrace_around
-        self.around.restype, self.around.argtypes = ctypes.py_object, [ctypes.py_object] * 3
+        self.around = around()
 
     # ---- Views
 

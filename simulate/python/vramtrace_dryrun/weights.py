@@ -2,32 +2,17 @@
 weights are a safetensors file with a true header and a hole for the data, so that loading goes its real way."""
 import atexit
 import functools
-import json
 import os
 import shutil
-import struct
 import tempfile
 
 from . import say, setting
+from .saving import write_sparse
 
-DTYPES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "int64": "I64", "int32": "I32", "int16": "I16",
-          "int8": "I8", "uint8": "U8", "bool": "BOOL", "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2"}
 # What from_pretrained passes on to the loading of a configuration.
 OF_CONFIG = ("cache_dir", "force_download", "local_files_only", "token", "revision", "subfolder", "trust_remote_code")
 # What tells it which files of the hub to read.
 OF_FILES = ("revision", "subfolder", "variant", "force_download", "use_safetensors")
-
-
-def write_sparse(path, tensors):
-    header, end = {"__metadata__": {"format": "pt"}}, 0
-    for name, tensor in tensors.items():
-        begin, end = end, end + tensor.numel() * tensor.element_size()
-        header[name] = {"dtype": DTYPES[str(tensor.dtype).partition(".")[2]], "shape": list(tensor.shape), "data_offsets": [begin, end]}
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    with open(path, "wb") as file:
-        file.write(struct.pack("<Q", len(text)) + text)
-        file.truncate(8 + len(text) + end)
 
 
 def temporary_folder():
@@ -122,14 +107,19 @@ def install(modeling_utils):
     @classmethod
     @functools.wraps(own)
     def from_pretrained(cls, path, *args, config=None, **kwargs):
+        name = path
         if path is not None and not has_weights(str(path)):
             from transformers import PretrainedConfig
             if not isinstance(config, PretrainedConfig):
                 config = cls.config_class.from_pretrained(config or path, **{key: kwargs[key] for key in OF_CONFIG if key in kwargs})
             say(f"{cls.__name__} has random weights: {path} is made from its configuration")
             path = make_folder(torch, cls, config)
-            for name in OF_FILES:
-                kwargs.pop(name, None)
-        return own(cls, path, *args, config=config, **kwargs)
+            for one in OF_FILES:
+                kwargs.pop(one, None)
+        loaded = own(cls, path, *args, config=config, **kwargs)
+        if path is not name:  # programs look there for the tokenizer
+            model = loaded[0] if isinstance(loaded, tuple) else loaded
+            model.name_or_path = model.config.name_or_path = str(name)
+        return loaded
 
     modeling_utils.PreTrainedModel.from_pretrained = from_pretrained

@@ -1,4 +1,5 @@
-"""A training of three epochs over a loader of 100 batches, with an evaluation after each; or of steps without a loader."""
+"""A training of three epochs over a loader of 100 batches, with an evaluation after each; one that begins the loader anew for ever;
+one that adds up the gradients of eight batches; or of steps without a loader."""
 import sys
 
 import torch
@@ -21,6 +22,19 @@ if sys.argv[1] == "loader":
         print(f"epoch {epoch}: {len(seen)} of {len(batches)} batches")
         with torch.no_grad():
             print("evaluated", sum(model(x.cuda()).isfinite().all().item() for x, in batches))
+elif sys.argv[1] == "added":
+    for epoch in range(3):
+        steps = 0
+        for i, (x,) in enumerate(batches):
+            model(x.cuda()).square().mean().backward()
+            if i % 8 == 7:
+                steps += optimizer.step() is None
+                optimizer.zero_grad()
+        print(f"epoch {epoch}: {i + 1} batches, {steps} steps, {len([model(x.cuda()) for x, in batches])} evaluated")
+elif sys.argv[1] == "anew":
+    while True:
+        for x, in batches:
+            step(x)
 else:
     for i in range(1000 if sys.argv[1] == "steps" else 1 << 40):
         step(torch.randn(4, 64))
