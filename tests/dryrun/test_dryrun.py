@@ -109,6 +109,14 @@ def test_large_tensors_are_holes_in_files(tmp_path):
     assert lines and all(line.endswith("(16777216,) [3.0, 4.0, 5.0] 64 True") for line in lines), done.error
 
 
+def test_files_that_were_there_stay(tmp_path):
+    for name in ("x.pt", "x.safetensors"):
+        (tmp_path / name).write_text("weights of days")
+    done = python(tmp_path, "saved.py", "no load")
+    assert (tmp_path / "x.pt").read_text() == (tmp_path / "x.safetensors").read_text() == "weights of days"
+    assert (tmp_path / "x.pt.dryrun").exists() and "x.pt stays as it is" in done.error and done.status == 0
+
+
 @pytest.mark.parametrize("options,steps", [((), 3), (("--steps", "5"), 5)])
 def test_a_loop_without_a_loader_ends_after_steps(options, steps, tmp_path):
     done = python(tmp_path, "loops.py", "steps", options=options)
