@@ -2,6 +2,7 @@
  * does. */
 #include "command/dryrun.h"
 #include "command/dryrun_answer.h"
+#include "command/dryrun_world.h"
 #include "command/output.h"
 #include "command/run.h"
 #include "command/temporary.h"
@@ -32,7 +33,7 @@ static const struct vt_gpu gpus[] = {
 };
 #define GPU_COUNT (sizeof gpus / sizeof *gpus)
 
-enum kind { GPU, SIZE, NUMBER, TIME, SWITCH, FLAG };
+enum kind { GPU, WORLD, RANKS, SIZE, NUMBER, TIME, SWITCH, FLAG };
 static const struct option {
     const char *name, *value;
     enum kind kind;
@@ -46,7 +47,7 @@ static const struct option {
 
 static struct {
     const struct vt_gpu *gpu;
-    int gpu_count;
+    int gpu_count; /* 0 = not given */
     unsigned limit_s;
     bool given[OPTION_COUNT];
     char rooms[64]; /* a folder of this run: what its processes share */
@@ -116,7 +117,7 @@ static int choose_gpu(const char *text)
         return vt_wrong_use(
             "--gpu: no GPU '%s' is known; %s%s%s--gpu help lists them, and --gpu-memory 24GiB sets any size",
             key, nearest ? "did you mean " : "", nearest ? nearest : "", nearest ? "? " : "");
-    chosen.gpu_count = colon ? (int)strtol(colon + 1, &rest, 10) : 1;
+    chosen.gpu_count = colon ? (int)strtol(colon + 1, &rest, 10) : 0;
     if (colon && (rest == colon + 1 || *rest || chosen.gpu_count < 1 || chosen.gpu_count > MOST_GPUS))
         return vt_wrong_use("--gpu: '%s' is not a number of GPUs from 1 to %d", colon + 1, MOST_GPUS);
     vt_run_set("VRAMTRACE_STANDIN_GPU", chosen.gpu->key, true);
@@ -153,6 +154,10 @@ static int set_option(const struct option *option, const char *value)
     switch (option->kind) {
     case GPU:
         return choose_gpu(value);
+    case WORLD:
+        return vt_world_set_size(value);
+    case RANKS:
+        return vt_world_set_ranks(value);
     case SIZE:
         if (!vt_amount_parse(value, VT_AMOUNT_SIZE, &amount) || amount.bytes < 1 << 20)
             return vt_wrong_use("%s: '%s' is not a size of at least 1 MiB, such as 24GiB", option->name,
@@ -250,6 +255,7 @@ static int make_rooms(void)
 
 static void remove_rooms(void)
 {
+    vt_world_remove();
     vt_remove(chosen.rooms);
 }
 
@@ -270,7 +276,11 @@ static int prepare(char **words)
     result = result ? result : make_rooms();
     if (result)
         return result;
+    result = vt_world_prepare(chosen.rooms, &chosen.gpu_count);
+    if (result)
+        return result;
     runner.limit_s = chosen.limit_s;
+    runner.play = vt_world_is_given() ? vt_world_play : NULL;
     snprintf(count, sizeof count, "%d", chosen.gpu_count);
     vt_run_set("VRAMTRACE_STANDIN_DEVICES", count, true);
     text = vt_print_text("%s:%s/runtime12", folder, folder);

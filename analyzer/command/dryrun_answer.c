@@ -1,11 +1,13 @@
 /* What a dry run says at its end: whether the program fits, at which peak, what holds the memory, what would
  * help. */
 #include "command/dryrun_answer.h"
+#include "command/dryrun_world.h"
 #include "command/load.h"
 #include "command/output.h"
 #include "command/run_wait.h"
 
 #include "findings/findings.h"
+#include "report/launch_info.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -235,6 +237,14 @@ static void print_end(const struct part *part, const struct vt_run_end *end, siz
     fputc('\n', out);
 }
 
+static int rank_of(const struct part *part)
+{
+    struct vt_trace_row row;
+
+    vt_trace_row_make(part->loaded->report, &row);
+    return row.launch.rank;
+}
+
 void vt_dryrun_answer(const struct vt_gpu *gpu, const struct vt_run_trace *traces, size_t count,
                       const struct vt_run_end *end)
 {
@@ -247,6 +257,7 @@ void vt_dryrun_answer(const struct vt_gpu *gpu, const struct vt_run_trace *trace
         print_peak(&parts, stderr);
         print_categories(parts.worst, stderr);
         print_advice(parts.worst, stderr);
+        vt_world_say(rank_of(parts.worst), stderr);
         print_end(parts.worst, end, count, stderr);
     } else {
         vt_say("no GPU memory was allocated");

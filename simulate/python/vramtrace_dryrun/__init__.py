@@ -13,7 +13,7 @@ import warnings
 
 # By module: the parts that change it, in order.
 PARTS = {
-    "torch": ["unfilled", "values", "limits"],
+    "torch": ["unfilled", "values", "limits", "world"],
     "transformers.modeling_utils": ["weights"],
     "diffusers.models.modeling_utils": ["weights"],
     "huggingface_hub.constants": ["hub"],
@@ -90,5 +90,7 @@ class Finder(importlib.abc.MetaPathFinder):
 
 
 def begin():
+    if setting("WORLD"):
+        importlib.import_module(f"{__name__}.world").begin()
     if not any(isinstance(finder, Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, Finder())
