@@ -334,7 +334,7 @@ static void note_letters(const struct letter *first)
     size_t sent = 0;
     bool to_itself = false, uneven = false;
     for (const struct letter *letter = first; letter < letters + letter_count; letter++)
-        if (letter->own == own && letter->kind == SENT) {
+        if (letter->own == own && letter->kind == SENT && letter->bytes) {
             sent++;
             to_itself |= letter->peer == own->rank;
             uneven |= letter->bytes != first->bytes;
@@ -348,7 +348,7 @@ static void note_letters(const struct letter *first)
     for (const struct letter *letter = first; letter < letters + letter_count; letter++) {
         bool *noted = letter->bytes > SLOT_BYTES ? &own->noted_letters : &own->noted_small_letters;
         char text[64];
-        if (letter->own != own || letter->kind == BROADCAST || *noted || !own->members)
+        if (letter->own != own || letter->kind == BROADCAST || !letter->bytes || *noted || !own->members)
             continue;
         *noted = true;
         snprintf(text, sizeof text, "letters %d %d\n", own->members[letter->peer],
@@ -370,7 +370,7 @@ int ncclGroupEnd(void)
         return SUCCESS;
     if (some_are_absent())
         for (size_t i = 0; i < letter_count; i++)
-            if (letters[i].kind != BROADCAST)
+            if (letters[i].kind != BROADCAST && letters[i].bytes)
                 note_letters(&letters[i]);
     for (int pass = SENT; pass <= BROADCAST; pass++)
         for (size_t i = 0; i < letter_count && !result; i++) {

@@ -237,12 +237,16 @@ static void print_end(const struct part *part, const struct vt_run_end *end, siz
     fputc('\n', out);
 }
 
-static int rank_of(const struct part *part)
+/* The rank that needs most; -1 = all need the same. */
+static int rank_of_worst(const struct parts *parts)
 {
     struct vt_trace_row row;
 
-    vt_trace_row_make(part->loaded->report, &row);
-    return row.launch.rank;
+    vt_trace_row_make(parts->worst->loaded->report, &row);
+    for (size_t i = 0; i < parts->count; i++)
+        if (parts->items[i].needed_bytes != parts->worst->needed_bytes)
+            return row.launch.rank;
+    return -1;
 }
 
 void vt_dryrun_answer(const struct vt_gpu *gpu, const struct vt_run_trace *traces, size_t count,
@@ -257,7 +261,7 @@ void vt_dryrun_answer(const struct vt_gpu *gpu, const struct vt_run_trace *trace
         print_peak(&parts, stderr);
         print_categories(parts.worst, stderr);
         print_advice(parts.worst, stderr);
-        vt_world_say(rank_of(parts.worst), stderr);
+        vt_world_say(rank_of_worst(&parts), stderr);
         print_end(parts.worst, end, count, stderr);
     } else {
         vt_say("no GPU memory was allocated");

@@ -462,8 +462,10 @@ void vt_world_say(int rank, FILE *out)
     }
     fclose(file);
     fprintf(out, " of %d were played", world.size);
-    if (rank >= 0 && count > 1)
-        fprintf(out, ", rank %d needs most", rank);
+    if (rank >= 0)
+        fprintf(out, ", %d needs most", rank);
+    else if (count > 1)
+        fputs(", all alike", out);
     fputs("; the others are taken to hold what these hold\n", out);
     if (is_uneven)
         fputs("  assumed: each rank sends to its experts what this one sends to its own; real routing may "

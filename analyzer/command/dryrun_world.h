@@ -16,7 +16,7 @@ bool vt_world_is_given(void);
 int vt_world_prepare(const char *rooms, int *gpu_count);
 /* Plays the ranks, in a process of its own: an exit status. */
 int vt_world_play(char **words);
-/* Lines of the answer. `rank`: the one that needs most; -1 = not known. */
+/* Lines of the answer. `rank`: the one that needs most; -1 = all need the same. */
 void vt_world_say(int rank, FILE *out);
 void vt_world_remove(void);
 

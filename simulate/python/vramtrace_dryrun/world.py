@@ -230,7 +230,11 @@ class World:
             return
         from torch._C._distributed_c10d import FakeProcessGroup
 
-        class ProcessGroupGloo:
+        class Names(type):
+            def __instancecheck__(cls, one):
+                return isinstance(one, FakeProcessGroup)
+
+        class ProcessGroupGloo(metaclass=Names):
             def __new__(cls, store, rank, size, *args, **kwargs):
                 make = getattr(FakeProcessGroup, "_create_internal", FakeProcessGroup)
                 return make(rank, size)
