@@ -346,13 +346,13 @@ static void note_letters(const struct letter *first)
         return;
     }
     for (const struct letter *letter = first; letter < letters + letter_count; letter++) {
-        bool *noted = letter->bytes > SLOT_BYTES ? &own->noted_letters : &own->noted_small_letters;
+        const bool is_read = letter->kind == RECEIVED && letter->bytes <= SLOT_BYTES;
+        bool *noted = is_read ? &own->noted_read_letters : &own->noted_letters;
         char text[64];
         if (letter->own != own || letter->kind == BROADCAST || !letter->bytes || *noted || !own->members)
             continue;
         *noted = true;
-        snprintf(text, sizeof text, "letters %d %d\n", own->members[letter->peer],
-                 letter->bytes <= SLOT_BYTES);
+        snprintf(text, sizeof text, "letters %d %d\n", own->members[letter->peer], is_read);
         note(text);
     }
 }

@@ -56,7 +56,7 @@ struct communicator {
     size_t room_bytes;
     struct open_mailbox *mailboxes;
     struct kept *kept;
-    bool noted_letters, noted_small_letters, noted_uneven;
+    bool noted_letters, noted_read_letters, noted_uneven;
 };
 
 static uint64_t hash_of(const void *bytes, size_t count)

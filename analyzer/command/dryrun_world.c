@@ -1,6 +1,6 @@
 /* dryrun --world. Which ranks are played if none are named: 0; then the last member of each group that 0 is
  * in, since parts are uneven there if anywhere; and all members of groups whose ranks send letters to
- * neighbors (stages of a pipeline), side by side if the letters are small and so are read. simulate/nccl.c
+ * neighbors (stages of a pipeline), side by side if some are small and so are read. simulate/nccl.c
  * notes groups and letters in the files rank-R. */
 #include "command/dryrun_world.h"
 #include "command/output.h"
@@ -164,11 +164,11 @@ static void read_note(const char *line, struct notes *notes)
         notes->groups[notes->group_count] = (struct ranks){.count = 0};
         read_numbers(line + 5, &notes->groups[notes->group_count++]);
     } else if (!strncmp(line, "letters", 7)) {
-        int peer, small;
+        int peer, is_read;
 
-        if (sscanf(line, "letters %d %d", &peer, &small) == 2) {
+        if (sscanf(line, "letters %d %d", &peer, &is_read) == 2) {
             add(&notes->neighbors, peer);
-            notes->reads_letters |= small;
+            notes->reads_letters |= is_read;
         }
     } else if (!strncmp(line, "uneven", 6)) {
         notes->is_uneven = true;
@@ -255,7 +255,7 @@ static void make_environment(int rank, const struct ranks *together)
     set_number("NODE_RANK", host);
 }
 
-static pid_t start(int rank, const struct ranks *together, char **words)
+static pid_t start(int rank, const struct ranks *together, bool is_known, char **words)
 {
     const pid_t parent = getpid(), pid = fork();
 
@@ -265,6 +265,8 @@ static pid_t start(int rank, const struct ranks *together, char **words)
     if (getppid() != parent)
         _exit(1);
     make_environment(rank, together);
+    if (is_known)
+        vt_run_set("VRAMTRACE_ENABLE", "0", true);
     _exit(vt_run_become(words));
 }
 
@@ -306,7 +308,8 @@ static int wait_for(pid_t *pids, size_t count)
     return first ? first : is_ending ? 128 + is_ending : 0;
 }
 
-static int play(const struct ranks *together, char **words)
+/* Ranks that are known from before are not recorded again. */
+static int play(const struct ranks *together, const struct ranks *known, char **words)
 {
     pid_t *pids = vt_allocate_zeros(together->count, sizeof *pids);
     char *folder = vt_print_text("%s/play-%d", world.rooms, ++world.plays);
@@ -317,7 +320,8 @@ static int play(const struct ranks *together, char **words)
         vt_say("%s: %s", folder, strerror(errno));
     free(folder);
     for (; started < together->count; started++) {
-        pids[started] = start(together->items[started], together, words);
+        pids[started] =
+            start(together->items[started], together, has(known, together->items[started]), words);
         if (pids[started] < 0)
             break;
     }
@@ -386,18 +390,20 @@ static void note_played(const struct ranks *together, struct ranks *played)
     for (size_t i = 0; i < together->count; i++) {
         struct notes notes = read_notes(world.plays, together->items[i]);
 
+        if (!has(played, together->items[i]))
+            tell(together->items[i], &notes);
         add(played, together->items[i]);
-        tell(together->items[i], &notes);
         free_notes(&notes);
     }
 }
 
 /* Plays ranks together, and once more with the company that they turn out to need. */
-static int play_with_company(struct ranks *together, struct ranks *more, char **words)
+static int play_with_company(struct ranks *together, const struct ranks *known, struct ranks *more,
+                             char **words)
 {
     struct ranks company = {.count = 0};
     const off_t before = end_of_list();
-    int status = play(together, words);
+    int status = play(together, known, words);
 
     learn(together, &company, more);
     for (size_t i = 0; i < together->count && company.count; i++)
@@ -407,7 +413,7 @@ static int play_with_company(struct ranks *together, struct ranks *more, char **
         *together = company;
         remove_traces(before);
         vt_say("ranks that tell each other sizes are played side by side: %zu processes", together->count);
-        status = play(together, words);
+        status = play(together, known, words);
         company.count = 0;
         learn(together, &company, more);
     }
@@ -431,7 +437,7 @@ int vt_world_play(char **words)
         if (i)
             vt_say("rank %d of %d", world.wanted.items[i], world.size);
         add(&together, world.wanted.items[i]);
-        status = play_with_company(&together, &more, words);
+        status = play_with_company(&together, &played, &more, words);
         note_played(&together, &played);
         for (size_t k = 0; !world.named && k < more.count; k++)
             add(&world.wanted, more.items[k]);

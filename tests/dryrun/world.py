@@ -15,9 +15,9 @@ import dry  # noqa: E402
 from helpers import PYTHON, made_here  # noqa: E402
 
 PROGRAM, GPU = HERE / "programs" / "parallel_kinds.py", "a100-80gb"
-KINDS = {"ddp": "DDP", "objects": "DDP; gloo beside NCCL, objects, uneven `all_gather`", "fsdp1": "FSDP1", "fsdp2": "FSDP2", "hsdp": "HSDP, 2 × N/2",
-         "tp": "tensor + sequence parallel", "fsdp2_tp": "FSDP2 × tensor parallel, 2 × N/2", "pp_static": "pipeline 1F1B, static shapes",
-         "pp_exchanged": "pipeline 1F1B, exchanged shapes", "cp": "context parallel"}
+KINDS = {"ddp": "DDP", "objects": "DDP; gloo beside NCCL, objects, uneven all_gather", "fsdp1": "FSDP1", "fsdp2": "FSDP2",
+         "hsdp": "HSDP, 2 × N/2", "tp": "tensor + sequence parallel", "fsdp2_tp": "FSDP2 × tensor parallel, 2 × N/2",
+         "pp_static": "pipeline 1F1B, static shapes", "pp_exchanged": "pipeline 1F1B, exchanged shapes", "cp": "context parallel"}
 COUNTERS = ("peak allocated", "peak reserved", "allocations", "allocated bytes", "segments")
 EVEN = ("hsdp", "fsdp2_tp")  # with four ranks at least
 TIMES = {8: "0,1,3,7"}  # ranks that are played, of so many
@@ -69,10 +69,10 @@ def in_words(real, alone):
     return f"all five equal ({', '.join(map(str, sorted(alone)))})" if not different else f"**differ**: {', '.join(different)}"
 
 
-HEAD = """A small language model, two steps of AdamW with clipping (`tests/dryrun/programs/parallel_kinds.py`), in each kind of parallelism. Compared, of each
-rank: peak allocated, peak reserved, number of allocations, sum of their bytes, number of segments, from PyTorch's own counters; the
-peaks of the traces are equal to them. In brackets: the ranks that were played. Kernels compute nothing on either side: this shows that one
-process stands for N, not that the simulation is a GPU.
+HEAD = """A small language model, two steps of AdamW with clipping (`tests/dryrun/programs/parallel_kinds.py`), in each kind of parallelism.
+Compared, of each rank: peak allocated, peak reserved, number of allocations, sum of their bytes, number of segments, from PyTorch's own
+counters; the peaks of the traces are equal to them. In brackets: the ranks that were played. Kernels compute nothing on either side: this
+shows that one process stands for N, not that the simulation is a GPU.
 """
 
 
@@ -88,7 +88,8 @@ def main():
     print(HEAD)
     with tempfile.TemporaryDirectory() as temporary:
         for python in arguments.python or [PYTHON]:
-            version = subprocess.run([python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True).stdout.strip()
+            code = "import importlib.metadata as m; print(m.version('torch'))"
+            version = subprocess.check_output([python, "-c", code], text=True).strip()
             print(f"PyTorch {version}\n\n| | N | peak allocated, reserved of rank 0 | |\n|---|--:|--:|---|", flush=True)
             for kind, size in wanted:
                 try:
