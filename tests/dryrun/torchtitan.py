@@ -51,8 +51,8 @@ def run(folder, sources, python, row):
     path = f"{pathlib.Path(python).parent}:{os.environ['PATH']}"  # ninja and compilers of the environment
     began = time.monotonic()
     command = [python, HERE / "programs" / "torchtitan_run.py", sources, "--job.config_file", "config.toml", "--training.steps", "3"]
-    done = dry.dry(folder, [*command, "--metrics.log_freq", "1", *arguments.split()], "--gpu", "h100-80gb", "--gpu-memory", "95GiB", "--time", "1h",
-                   "--world", str(ranks), "--rank", "0", timeout=4000, PATH=path, OMP_NUM_THREADS="1",
+    done = dry.dry(folder, [*command, "--metrics.log_freq", "1", *arguments.split()], "--gpu", "h100-80gb", "--gpu-memory", "95GiB",
+                   "--time", "1h", "--world", str(ranks), "--rank", "0", timeout=4000, PATH=path, OMP_NUM_THREADS="1",
                    TORCHINDUCTOR_CACHE_DIR=str(folder / "compiled"), **environment)
     if done.status:
         print(done.error[-3000:], file=sys.stderr)
