@@ -1,152 +1,68 @@
 /* NCCL of the stand-in. Communicators know their size and rank, and messages of up to SLOT_BYTES from each
- * rank really travel, through shared memory (a file in VRAMTRACE_STANDIN_ROOMS, else in /dev/shm): sizes,
+ * rank really travel, through shared memory (files in VRAMTRACE_STANDIN_ROOMS, else in /dev/shm): sizes,
  * flags and pickled objects that ranks exchange are right. Larger ones move nothing, as kernels compute
- * nothing. Every call is done when it returns; streams are not looked at.
+ * nothing. Every call is done when it returns, or when its group ends; streams are not looked at.
  *
  * What a rank waits for comes within DEADLINE_S, or the call fails as NCCL's do when a peer is gone.
  * Threads: as NCCL, one at a time for a communicator. */
 #define _GNU_SOURCE
-#include <fcntl.h>
-#include <limits.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/random.h>
-#include <time.h>
-#include <unistd.h>
-
-#include "lacks.h"
 #include "nccl_numbers.h"
+#include "nccl_room.h"
+
+#include <sys/random.h>
 
 #pragma GCC visibility push(default)
 #pragma GCC diagnostic ignored "-Wmissing-prototypes"
 
-enum { SLOT_BYTES = 65536, RANKS = 64, LETTERS = 8, PENDING = 4096, DEADLINE_S = 120, VERSION = 22809 };
-/* As in nccl.h. */
-enum { SUCCESS = 0, SYSTEM_ERROR = 2, REMOTE_ERROR = 6 };
+enum { VERSION = 22809 };
 struct unique_id {
     char bytes[128];
 };
 
-/* What the ranks of a communicator share; n slots for each of two rounds, then n x n mailboxes follow. A rank
- * may be one round ahead of another, which still reads the slots of the round before. */
-struct room {
-    _Atomic uint32_t arrived;
-    _Atomic uint64_t written[RANKS],
-        read[RANKS]; /* rounds that each rank has put its part into, and has read */
-    char slots[];
-};
-struct mailbox {
-    _Atomic uint64_t sent, received;
-    char letters[LETTERS][SLOT_BYTES];
-};
-struct communicator {
-    int count, rank;
-    uint64_t id, round;
-    unsigned splits;
-    struct room *room; /* NULL: nobody else is in it */
-    size_t room_bytes;
-};
+/* ---- Where only some ranks are played: whose communicators are they? ---- */
 
-static uint64_t hash_of(const void *bytes, size_t count)
+/* What a communicator of this id will be. */
+static struct foretold {
+    struct unique_id unique;
+    uint64_t id;
+    int count, *members;
+    struct foretold *next;
+} * foretold, next_split;
+
+static int *copy_of(const int *numbers, int count)
 {
-    const unsigned char *at = bytes;
-    uint64_t hash = UINT64_C(1469598103934665603);
-    while (count--)
-        hash = (hash ^ *at++) * UINT64_C(1099511628211);
-    return hash;
+    const size_t bytes = (size_t)(count > 0 ? count : 0) * sizeof *numbers;
+    int *copy = numbers ? malloc(bytes + 1) : NULL;
+    return copy ? memcpy(copy, numbers, bytes) : NULL;
 }
 
-/* ---- Rooms ---- */
-
-static char *slot_of(const struct communicator *own, uint64_t round, int rank)
+/* The communicator that will be made of this id: its number (the same in all processes that play one of its
+ * ranks, though each makes up the id for itself), and its ranks' numbers in the job. */
+void standin_nccl_tell(const struct unique_id *unique, uint64_t id, int count, const int *members)
 {
-    return own->room->slots + ((round & 1) * (size_t)own->count + (size_t)rank) * SLOT_BYTES;
+    struct foretold *one = malloc(sizeof *one);
+    if (!one)
+        return;
+    *one = (struct foretold){*unique, id, count, copy_of(members, count), foretold};
+    foretold = one;
 }
 
-static struct mailbox *mailbox_of(const struct communicator *own, int from, int to)
+/* The communicator that the next split makes: ncclCommSplit does not say who is in it. */
+void standin_nccl_tell_split(int count, const int *members)
 {
-    struct mailbox *first = (void *)(own->room->slots + 2 * (size_t)own->count * SLOT_BYTES);
-    return &first[from * own->count + to];
+    free(next_split.members);
+    next_split.count = count;
+    next_split.members = copy_of(members, count);
 }
 
-static bool enter_room(struct communicator *own)
+static int make_of(struct communicator **out, int count, const struct unique_id *unique, int rank)
 {
-    char name[PATH_MAX];
-    const char *const folder = getenv("VRAMTRACE_STANDIN_ROOMS");
-    const size_t count = (size_t)own->count;
-    own->room_bytes = sizeof *own->room + 2 * count * SLOT_BYTES + count * count * sizeof(struct mailbox);
-    snprintf(name, sizeof name, "%s/standin-nccl-%016llx", folder ? folder : "/dev/shm",
-             (unsigned long long)own->id);
-    const int file = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (file < 0)
-        return false;
-    void *memory = ftruncate(file, (off_t)own->room_bytes)
-                       ? MAP_FAILED
-                       : mmap(NULL, own->room_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
-    close(file);
-    if (memory == MAP_FAILED)
-        return false;
-    own->room = memory;
-    if (atomic_fetch_add(&own->room->arrived, 1) + 1 == (uint32_t)own->count)
-        unlink(name); /* all are in it */
-    return true;
-}
-
-static int make(struct communicator **out, int count, uint64_t id, int rank)
-{
-    struct communicator *own = calloc(1, sizeof *own);
-    *out = own;
-    if (!own || count > RANKS)
-        return SYSTEM_ERROR;
-    (void)STANDIN_LACKS("NCCL's buffers of a communicator");
-    own->count = count;
-    own->rank = rank;
-    own->id = id;
-    return count == 1 || enter_room(own) ? SUCCESS : SYSTEM_ERROR;
-}
-
-/* Waits until the number is at least so high. */
-static bool await(const struct communicator *own, _Atomic uint64_t *number, uint64_t least, int peer)
-{
-    const struct timespec pause = {.tv_nsec = 50000};
-    struct timespec begin, now;
-    clock_gettime(CLOCK_MONOTONIC, &begin);
-    while (atomic_load(number) < least) {
-        nanosleep(&pause, NULL);
-        clock_gettime(CLOCK_MONOTONIC, &now);
-        if (now.tv_sec - begin.tv_sec > DEADLINE_S) {
-            fprintf(stderr, "stand-in NCCL: rank %d of %d waits for rank %d\n", own->rank, own->count, peer);
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Every rank puts its part in, and when all have, finds those of all in the slots. False: one is late. */
-static bool exchange(struct communicator *own, const void *part, size_t bytes)
-{
-    const uint64_t round = ++own->round;
-    for (int i = 0; i < own->count && round > 2; i++)
-        if (!await(own, &own->room->read[i], round - 2, i))
-            return false;
-    if (part)
-        memcpy(slot_of(own, round, own->rank), part, bytes);
-    atomic_store(&own->room->written[own->rank], round);
-    for (int i = 0; i < own->count; i++)
-        if (!await(own, &own->room->written[i], round, i))
-            return false;
-    return true;
-}
-
-static int done(struct communicator *own)
-{
-    atomic_store(&own->room->read[own->rank], own->round);
-    return SUCCESS;
+    const struct foretold *one = foretold;
+    while (one && memcmp(&one->unique, unique, sizeof *unique))
+        one = one->next;
+    if (!one)
+        return make(out, count, hash_of(unique, sizeof *unique), rank, NULL);
+    return make(out, count, one->id, rank, one->count == count ? copy_of(one->members, count) : NULL);
 }
 
 /* ---- Communicators ---- */
@@ -165,12 +81,12 @@ int ncclGetUniqueId(struct unique_id *id)
 int ncclCommInitRankConfig(struct communicator **out, int count, struct unique_id id, int rank, void *config)
 {
     (void)config;
-    return make(out, count, hash_of(&id, sizeof id), rank);
+    return make_of(out, count, &id, rank);
 }
 
 int ncclCommInitRank(struct communicator **out, int count, struct unique_id id, int rank)
 {
-    return make(out, count, hash_of(&id, sizeof id), rank);
+    return make_of(out, count, &id, rank);
 }
 
 int ncclCommInitRankScalable(struct communicator **out, int count, int rank, int id_count,
@@ -178,7 +94,7 @@ int ncclCommInitRankScalable(struct communicator **out, int count, int rank, int
 {
     (void)id_count;
     (void)config;
-    return make(out, count, hash_of(ids, sizeof *ids), rank);
+    return make_of(out, count, ids, rank);
 }
 
 /* Of one process and several GPUs: messages do not travel. */
@@ -186,7 +102,7 @@ int ncclCommInitAll(struct communicator **out, int count, const int *devices)
 {
     (void)devices;
     for (int i = 0; i < count; i++) {
-        const int error = make(&out[i], 1, 0, 0);
+        const int error = make(&out[i], 1, 0, 0, NULL);
         if (error)
             return error;
         out[i]->count = count;
@@ -201,28 +117,32 @@ int ncclCommSplit(struct communicator *own, int color, int key, struct communica
     (void)config;
     const int told[2] = {color, key};
     const uint64_t parts[3] = {own->id, ++own->splits, (uint64_t)color};
-    int count = 1, rank = 0;
-    if (own->room) {
-        if (!exchange(own, told, sizeof told))
-            return REMOTE_ERROR;
-        count = 0;
-        for (int i = 0; i < own->count; i++) {
-            int other[2];
-            memcpy(other, slot_of(own, own->round, i), sizeof other);
-            count += other[0] == color;
-            rank += other[0] == color && (other[1] < key || (other[1] == key && i < own->rank));
-        }
-        done(own);
+    int count = 0, rank = 0, *members = NULL;
+    if (!exchange(own, told, sizeof told))
+        return REMOTE_ERROR;
+    for (int i = 0; i < own->count; i++) {
+        int other[2];
+        memcpy(other, slot_of(own, own->round, i), sizeof other);
+        count += other[0] == color;
+        rank += other[0] == color && (other[1] < key || (other[1] == key && i < own->rank));
     }
+    done(own);
     *out = NULL;
-    return color < 0 ? SUCCESS : make(out, count, hash_of(parts, sizeof parts), rank);
+    if (color < 0)
+        return SUCCESS;
+    if (next_split.count && some_are_absent()) {
+        count = next_split.count;
+        rank = key;
+        members = next_split.members;
+        next_split = (struct foretold){.count = 0};
+    }
+    return make(out, count, hash_of(parts, sizeof parts), rank, members);
 }
 
 int ncclCommDestroy(struct communicator *own)
 {
-    if (own && own->room)
-        munmap(own->room, own->room_bytes);
-    free(own);
+    if (own)
+        leave(own);
     return SUCCESS;
 }
 
@@ -258,10 +178,6 @@ static int collect(struct communicator *own, const void *part, size_t told, void
 {
     if (told > SLOT_BYTES)
         return SUCCESS;
-    if (!own->room) {
-        memmove(to, part, bytes);
-        return SUCCESS;
-    }
     if (!exchange(own, part, told))
         return REMOTE_ERROR;
     for (int i = 0; i < ranks; i++)
@@ -285,25 +201,13 @@ int ncclAlltoAll(const void *from, void *to, size_t count, int type, struct comm
                    (size_t)own->rank * bytes);
 }
 
-int ncclBroadcast(const void *from, void *to, size_t count, int type, int root, struct communicator *own,
-                  void *stream)
-{
-    (void)stream;
-    const size_t bytes = count * size_of(type);
-    return collect(own, own->rank == root || !own->room ? from : NULL, bytes, to, bytes, root, 1, 0);
-}
-
-int ncclBcast(void *at, size_t count, int type, int root, struct communicator *own, void *stream)
-{
-    return ncclBroadcast(at, at, count, type, root, own, stream);
-}
-
 /* Joins what all ranks have in their slots from a number on. Whole numbers of 64 bits do not fit into a
- * double. */
+ * double. Where one slot stands for all, a sum is so many times it, and a product only itself. */
 static void reduce(const struct communicator *own, void *out, size_t first, size_t count, int type,
                    int operation)
 {
     const size_t size = size_of(type);
+    const int times = operation == SUM ? own->count / own->slot_count : 1;
     for (size_t i = 0; i < count; i++) {
         const size_t at = (first + i) * size;
         char *to = (char *)out + i * size;
@@ -313,7 +217,7 @@ static void reduce(const struct communicator *own, void *out, size_t first, size
         }
         uint64_t whole = 0;
         double number = 0;
-        for (int rank = 0; rank < own->count; rank++) {
+        for (int rank = 0; rank < own->slot_count; rank++) {
             const char *from = slot_of(own, own->round, rank) + at;
             if (type == INT64 || type == UINT64) {
                 uint64_t other;
@@ -323,10 +227,11 @@ static void reduce(const struct communicator *own, void *out, size_t first, size
                 number = rank ? joined(number, number_at(from, type), operation) : number_at(from, type);
             }
         }
+        whole *= (uint64_t)times;
         if (type == INT64 || type == UINT64)
             memcpy(to, &whole, sizeof whole);
         else
-            put_number(to, type, operation == AVERAGE ? number / own->count : number);
+            put_number(to, type, operation == AVERAGE ? number / own->slot_count : number * times);
     }
 }
 
@@ -336,10 +241,6 @@ static int reduce_part(const void *from, void *to, size_t sent, size_t first, si
     const size_t size = size_of(type);
     if (sent * size > SLOT_BYTES)
         return SUCCESS;
-    if (!own->room) {
-        memmove(to, (const char *)from + first * size, count * size);
-        return SUCCESS;
-    }
     if (!exchange(own, from, sent * size))
         return REMOTE_ERROR;
     reduce(own, to, first, count, type, operation);
@@ -370,52 +271,90 @@ int ncclReduceScatter(const void *from, void *to, size_t count, int type, int op
 
 /* ---- From one to another ---- */
 
+/* A broadcast is a letter, too: an all_gather into tensors of several sizes comes as a group of broadcasts,
+ * one from each rank. */
 static _Thread_local struct letter {
     struct communicator *own;
+    enum { SENT, RECEIVED, BROADCAST } kind;
+    const void *from;
     void *to;
     size_t bytes;
-    int peer;
-} awaited[PENDING]; /* in a group: what is received when it ends */
-static _Thread_local int awaited_count, depth;
+    int peer; /* to whom, from whom, or the root */
+} * letters;  /* of the group that is open */
+static _Thread_local size_t letter_count, letter_room;
+static _Thread_local int depth;
 
-static int receive(struct letter letter)
+/* What this rank has for itself in this group: an absent rank is taken to have the same for it. */
+static const void *own_part(const struct letter *like)
 {
-    struct mailbox *box = mailbox_of(letter.own, letter.peer, letter.own->rank);
-    const uint64_t number = atomic_load(&box->received);
-    if (!await(letter.own, &box->sent, number + 1, letter.peer))
-        return REMOTE_ERROR;
-    memcpy(letter.to, box->letters[number % LETTERS], letter.bytes);
-    atomic_store(&box->received, number + 1);
+    for (size_t i = 0; i < letter_count; i++)
+        if (letters[i].own == like->own && letters[i].from && letters[i].bytes == like->bytes &&
+            letters[i].peer == like->own->rank)
+            return letters[i].from;
+    return NULL;
+}
+
+static int broadcast(const struct letter *letter)
+{
+    const bool is_root = letter->peer == letter->own->rank;
+    const void *from = is_root ? letter->from : own_part(letter);
+    if (letter->own->slot_count == letter->own->count)
+        return collect(letter->own, is_root ? from : NULL, letter->bytes, letter->to, letter->bytes,
+                       letter->peer, 1, 0);
+    if (from && letter->bytes <= SLOT_BYTES) /* else what this rank has there stays */
+        memmove(letter->to, from, letter->bytes);
     return SUCCESS;
 }
 
-int ncclSend(const void *from, size_t count, int type, int peer, struct communicator *own, void *stream)
+static int send_letter(const struct letter *letter)
 {
-    (void)stream;
-    const size_t bytes = count * size_of(type);
-    if (bytes > SLOT_BYTES || !own->room)
-        return SUCCESS;
-    struct mailbox *box = mailbox_of(own, own->rank, peer);
-    const uint64_t number = atomic_load(&box->sent);
-    if (number >= LETTERS && !await(own, &box->received, number + 1 - LETTERS, peer))
-        return REMOTE_ERROR;
-    memcpy(box->letters[number % LETTERS], from, bytes);
-    atomic_store(&box->sent, number + 1);
+    keep_message(letter->own, letter->from, letter->bytes);
+    return is_present(letter->own, letter->peer)
+               ? put_letter(letter->own, letter->peer, letter->from, letter->bytes)
+               : SUCCESS;
+}
+
+static int receive_letter(const struct letter *letter)
+{
+    const void *from;
+    if (is_present(letter->own, letter->peer))
+        return take_letter(letter->own, letter->peer, letter->to, letter->bytes);
+    from = own_part(letter);
+    if (from)
+        memcpy(letter->to, from, letter->bytes);
+    else
+        repeat_message(letter->own, letter->to, letter->bytes);
     return SUCCESS;
 }
 
-int ncclRecv(void *to, size_t count, int type, int peer, struct communicator *own, void *stream)
+/* Of one communicator in a group: letters of neighbors, or parts that everyone has for everyone. */
+static void note_letters(const struct letter *first)
 {
-    (void)stream;
-    const struct letter letter = {own, to, count * size_of(type), peer};
-    if (letter.bytes > SLOT_BYTES || !own->room)
-        return SUCCESS;
-    if (!depth)
-        return receive(letter);
-    if (awaited_count == PENDING)
-        return SYSTEM_ERROR;
-    awaited[awaited_count++] = letter;
-    return SUCCESS;
+    struct communicator *own = first->own;
+    size_t sent = 0;
+    bool to_itself = false, uneven = false;
+    for (const struct letter *letter = first; letter < letters + letter_count; letter++)
+        if (letter->own == own && letter->kind == SENT && letter->bytes) {
+            sent++;
+            to_itself |= letter->peer == own->rank;
+            uneven |= letter->bytes != first->bytes;
+        }
+    if (to_itself || sent > 2) {
+        if (uneven && !own->noted_uneven)
+            note("uneven\n");
+        own->noted_uneven |= uneven;
+        return;
+    }
+    for (const struct letter *letter = first; letter < letters + letter_count; letter++) {
+        const bool is_read = letter->kind == RECEIVED && letter->bytes <= SLOT_BYTES;
+        bool *noted = is_read ? &own->noted_read_letters : &own->noted_letters;
+        char text[64];
+        if (letter->own != own || letter->kind == BROADCAST || !letter->bytes || *noted || !own->members)
+            continue;
+        *noted = true;
+        snprintf(text, sizeof text, "letters %d %d\n", own->members[letter->peer], is_read);
+        note(text);
+    }
 }
 
 int ncclGroupStart(void)
@@ -429,8 +368,62 @@ int ncclGroupEnd(void)
     int result = SUCCESS;
     if (--depth > 0)
         return SUCCESS;
-    for (int i = 0; i < awaited_count && !result; i++)
-        result = receive(awaited[i]);
-    awaited_count = 0;
+    if (some_are_absent())
+        for (size_t i = 0; i < letter_count; i++)
+            if (letters[i].kind != BROADCAST && letters[i].bytes)
+                note_letters(&letters[i]);
+    for (int pass = SENT; pass <= BROADCAST; pass++)
+        for (size_t i = 0; i < letter_count && !result; i++) {
+            const struct letter *letter = &letters[i];
+            if (letter->kind != pass || (letter->bytes > SLOT_BYTES))
+                continue;
+            result = pass == SENT       ? send_letter(letter)
+                     : pass == RECEIVED ? receive_letter(letter)
+                                        : broadcast(letter);
+        }
+    letter_count = 0;
     return result;
+}
+
+/* Alone, it is a group of one. */
+static int add_letter(struct letter letter)
+{
+    ncclGroupStart();
+    if (letter_count == letter_room) {
+        const size_t room = letter_room ? 2 * letter_room : 64;
+        struct letter *larger = realloc(letters, room * sizeof *letters);
+        if (!larger) {
+            depth--;
+            return SYSTEM_ERROR;
+        }
+        letters = larger;
+        letter_room = room;
+    }
+    letters[letter_count++] = letter;
+    return ncclGroupEnd();
+}
+
+int ncclSend(const void *from, size_t count, int type, int peer, struct communicator *own, void *stream)
+{
+    (void)stream;
+    return add_letter((struct letter){own, SENT, from, NULL, count * size_of(type), peer});
+}
+
+int ncclRecv(void *to, size_t count, int type, int peer, struct communicator *own, void *stream)
+{
+    (void)stream;
+    return add_letter((struct letter){own, RECEIVED, NULL, to, count * size_of(type), peer});
+}
+
+int ncclBroadcast(const void *from, void *to, size_t count, int type, int root, struct communicator *own,
+                  void *stream)
+{
+    (void)stream;
+    return add_letter(
+        (struct letter){own, BROADCAST, own->rank == root ? from : NULL, to, count * size_of(type), root});
+}
+
+int ncclBcast(void *at, size_t count, int type, int root, struct communicator *own, void *stream)
+{
+    return ncclBroadcast(at, at, count, type, root, own, stream);
 }

@@ -1,4 +1,4 @@
-/* The numbers that NCCL's ranks reduce: their types, and what two of them make. */
+/* NCCL of the stand-in: the numbers in messages, and how two of them are joined. */
 #ifndef STANDIN_NCCL_NUMBERS_H
 #define STANDIN_NCCL_NUMBERS_H
 

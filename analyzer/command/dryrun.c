@@ -5,6 +5,7 @@
 #include "command/dryrun_changes.h"
 #include "command/dryrun_like.h"
 #include "command/dryrun_trials.h"
+#include "command/dryrun_world.h"
 #include "command/output.h"
 #include "command/rooms.h"
 #include "command/run.h"
@@ -37,7 +38,7 @@ static const struct vt_gpu gpus[] = {
 };
 #define GPU_COUNT (sizeof gpus / sizeof *gpus)
 
-enum kind { GPU, SIZE, NUMBER, TIME, SWITCH, FLAG, LIKE, TRY, ADVISE, FIT, JSON };
+enum kind { GPU, WORLD, RANKS, SIZE, NUMBER, TIME, SWITCH, FLAG, LIKE, TRY, ADVISE, FIT, JSON };
 static const struct option {
     const char *name, *value;
     enum kind kind;
@@ -51,7 +52,7 @@ static const struct option {
 
 static struct {
     const struct vt_gpu *gpu;
-    int gpu_count;
+    int gpu_count; /* 0 = not given */
     unsigned limit_s;
     bool given[OPTION_COUNT], is_like;
     struct vt_like like;
@@ -125,7 +126,7 @@ static int choose_gpu(const char *text)
         return vt_wrong_use(
             "--gpu: no GPU '%s' is known; %s%s%s--gpu help lists them, and --gpu-memory 24GiB sets any size",
             key, nearest ? "did you mean " : "", nearest ? nearest : "", nearest ? "? " : "");
-    chosen.gpu_count = colon ? (int)strtol(colon + 1, &rest, 10) : 1;
+    chosen.gpu_count = colon ? (int)strtol(colon + 1, &rest, 10) : 0;
     if (colon && (rest == colon + 1 || *rest || chosen.gpu_count < 1 || chosen.gpu_count > MOST_GPUS))
         return vt_wrong_use("--gpu: '%s' is not a number of GPUs from 1 to %d", colon + 1, MOST_GPUS);
     vt_run_set("VRAMTRACE_STANDIN_GPU", chosen.gpu->key, true);
@@ -144,6 +145,18 @@ static int choose_gpu_alike(void)
     if (chosen.like.total_bytes)
         vt_run_set("VRAMTRACE_STANDIN_MEMORY", text, false);
     return 0;
+}
+
+/* The recorded process's part of its job. */
+static int play_alike(void)
+{
+    char text[16];
+    int result;
+
+    snprintf(text, sizeof text, "%d", chosen.like.world);
+    result = vt_world_set_size(text);
+    snprintf(text, sizeof text, "%d", chosen.like.rank);
+    return result ? result : vt_world_set_ranks(text);
 }
 
 /* "90s", "10m", "1h", "90": seconds, 0 = not one. */
@@ -177,6 +190,10 @@ static int set_option(const struct option *option, const char *value)
     switch (option->kind) {
     case GPU:
         return choose_gpu(value);
+    case WORLD:
+        return vt_world_set_size(value);
+    case RANKS:
+        return vt_world_set_ranks(value);
     case SIZE:
         if (!vt_amount_parse(value, VT_AMOUNT_SIZE, &amount) || amount.bytes < 1 << 20)
             return vt_wrong_use("%s: '%s' is not a size of at least 1 MiB, such as 24GiB", option->name,
@@ -288,6 +305,7 @@ static int make_rooms(void)
 
 static void remove_rooms(void)
 {
+    vt_world_remove();
     vt_remove(chosen.rooms);
 }
 
@@ -307,13 +325,19 @@ static int prepare(char **words)
             result = set_option(&options[i], options[i].initial);
     if (!result && chosen.is_like && !chosen.given[0])
         result = choose_gpu_alike();
+    if (!result && chosen.is_like && chosen.like.world > 1 && !vt_world_is_given())
+        result = play_alike();
     if (vt_trials_are_wanted(&trials))
         runner.start = start_trials;
     else
         result = result ? result : make_rooms();
     if (result)
         return result;
+    result = vt_world_prepare(chosen.rooms, &chosen.gpu_count);
+    if (result)
+        return result;
     runner.limit_s = chosen.limit_s;
+    runner.play = vt_world_is_given() ? vt_world_play : NULL;
     snprintf(count, sizeof count, "%d", chosen.gpu_count);
     vt_run_set("VRAMTRACE_STANDIN_DEVICES", count, true);
     text = vt_print_text("%s:%s/runtime12", folder, folder);
@@ -352,7 +376,9 @@ static int begin_trial(bool ample)
 {
     if (ample)
         vt_run_set("VRAMTRACE_STANDIN_MEMORY", AMPLE_BYTES, true);
-    return make_rooms();
+    const int result = make_rooms();
+
+    return result ? result : vt_world_prepare(chosen.rooms, &chosen.gpu_count);
 }
 
 static int start_trials(char **words)

@@ -1,12 +1,14 @@
 /* What a dry run says at its end: whether the program fits, at which peak, what holds the memory, what would
  * help. */
 #include "command/dryrun_answer.h"
+#include "command/dryrun_world.h"
 #include "command/load.h"
 #include "command/output.h"
 #include "command/run_wait.h"
 
 #include "findings/advice.h"
 #include "findings/findings.h"
+#include "report/launch_info.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -291,6 +293,18 @@ static void print_end(const struct part *part, const struct vt_run_end *end, siz
     fputc('\n', out);
 }
 
+/* The rank that needs most; -1 = all need the same. */
+static int rank_of_worst(const struct parts *parts)
+{
+    struct vt_trace_row row;
+
+    vt_trace_row_make(parts->worst->loaded->report, &row);
+    for (size_t i = 0; i < parts->count; i++)
+        if (parts->items[i].needed_bytes != parts->worst->needed_bytes)
+            return row.launch.rank;
+    return -1;
+}
+
 /* ---- What could be tried ---- */
 
 static void propose(struct vt_dry_outcome *outcome, const char *change, const char *module)
@@ -346,6 +360,7 @@ struct vt_dry_outcome vt_dryrun_answer(const struct vt_gpu *gpu, const struct vt
         print_peak(&parts, out);
         print_categories(parts.worst, out);
         print_advice(parts.worst, out);
+        vt_world_say(rank_of_worst(&parts), out);
         print_lacks(parts.worst->loaded->report, out);
         print_end(parts.worst, end, count, out);
     } else if (out) {

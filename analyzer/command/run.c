@@ -302,7 +302,7 @@ static int set_preload(void)
     return 0;
 }
 
-static int become_command(char **argv)
+int vt_run_become(char **argv)
 {
     int reason;
 
@@ -341,13 +341,13 @@ int vt_run_start(const struct vt_runner *runner, char **words)
     int list = silent ? -1 : vt_run_make_list(), result;
 
     if (list < 0)
-        return become_command(words);
+        return vt_run_become(words);
     end.limit_s = runner->limit_s;
     result = vt_run_wait(list, &end);
     if (result) /* no process more is allowed */
-        return become_command(words);
+        return vt_run_become(words);
     if (!end.pid) {
-        result = become_command(words);
+        result = runner->play ? runner->play(words) : vt_run_become(words);
         vt_run_not_started(list);
         return result;
     }

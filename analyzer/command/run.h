@@ -19,6 +19,7 @@ struct vt_runner {
     bool (*option)(char **words, int count, int *i, int *result);
     const char *const *options;   /* their names, NULL ends them */
     int (*prepare)(char **words); /* before the command starts; an exit status */
+    int (*play)(char **words);    /* in place of the command: runs it several times; an exit status */
     vt_run_sayer *say;
     void (*end)(void); /* when the command has ended */
     void (*print_help)(FILE *out);
@@ -30,6 +31,8 @@ struct vt_runner {
 /* Starts the command and waits for it. The exit status; does not return if the command was killed. */
 int vt_run_start(const struct vt_runner *runner, char **words);
 int vt_run_command(const struct vt_runner *runner, struct vt_arguments *arguments, struct vt_output *output);
+/* Returns an exit status if it cannot run; a line said why. */
+int vt_run_become(char **words);
 /* Sets an environment variable of the command. */
 void vt_run_set(const char *name, const char *value, bool overwrite);
 /* A file in the first of `places` (beside this program), or NULL. The caller frees it. */

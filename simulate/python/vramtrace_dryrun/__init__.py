@@ -16,7 +16,7 @@ import warnings
 
 # By module: the parts that change it, in order.
 PARTS = {
-    "torch": ["unfilled", "values", "limits", "saving", "changes"],
+    "torch": ["unfilled", "values", "limits", "saving", "world", "changes"],
     "safetensors.torch": ["saving"],
     "transformers.modeling_utils": ["weights", "changes"],
     "diffusers.models.modeling_utils": ["weights"],
@@ -108,5 +108,7 @@ class Finder(importlib.abc.MetaPathFinder):
 
 
 def begin():
+    if setting("WORLD"):
+        importlib.import_module(f"{__name__}.world").begin()
     if not any(isinstance(finder, Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, Finder())

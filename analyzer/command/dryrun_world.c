@@ -1,0 +1,497 @@
+/* dryrun --world. Which ranks are played if none are named: 0; then the last member of each group that 0 is
+ * in, since parts are uneven there if anywhere; and all members of groups whose ranks send letters to
+ * neighbors (stages of a pipeline), side by side if some are small and so are read. simulate/nccl.c
+ * notes groups and letters in the files rank-R. */
+#include "command/dryrun_world.h"
+#include "command/output.h"
+#include "command/run.h"
+#include "command/temporary.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "vramtrace/ring.h"
+#include "base/allocate.h"
+
+#define MOST_RANKS 1000000
+#define RANKS_OF_A_HOST 8
+#define MOST_CHOSEN 24 /* if no ranks are named */
+#define MOST_TOGETHER 64
+
+struct ranks {
+    int *items;
+    size_t count;
+};
+
+static struct {
+    int size; /* 0: no --world */
+    bool all, named;
+    struct ranks wanted;
+    int gpu_count;
+    const char *rooms;
+    int plays;
+} world;
+
+/* ---- Options ---- */
+
+static bool has(const struct ranks *ranks, int rank)
+{
+    for (size_t i = 0; i < ranks->count; i++)
+        if (ranks->items[i] == rank)
+            return true;
+    return false;
+}
+
+static void add(struct ranks *ranks, int rank)
+{
+    if (has(ranks, rank))
+        return;
+    ranks->items = vt_resize(ranks->items, ranks->count + 1, sizeof *ranks->items);
+    ranks->items[ranks->count++] = rank;
+}
+
+static int number_of(const char *text, char **end)
+{
+    const long number = text[0] >= '0' && text[0] <= '9' ? strtol(text, end, 10) : -1;
+
+    return number > MOST_RANKS ? -1 : (int)number;
+}
+
+int vt_world_set_size(const char *text)
+{
+    char *end = NULL;
+
+    world.size = number_of(text, &end);
+    if (world.size < 1 || *end)
+        return vt_wrong_use("--world: '%s' is not a number of processes", text);
+    return 0;
+}
+
+int vt_world_set_ranks(const char *text)
+{
+    char *end = NULL;
+
+    world.named = true;
+    world.all = !strcmp(text, "all");
+    for (const char *at = text; !world.all; at = end + 1) {
+        const int rank = number_of(at, &end);
+
+        if (rank < 0 || (*end && *end != ','))
+            return vt_wrong_use("--rank: '%s' is neither all nor ranks such as 0,7", text);
+        add(&world.wanted, rank);
+        if (!*end)
+            break;
+    }
+    return 0;
+}
+
+bool vt_world_is_given(void)
+{
+    return world.size > 0;
+}
+
+static void set_number(const char *name, int number)
+{
+    char text[16];
+
+    snprintf(text, sizeof text, "%d", number);
+    vt_run_set(name, text, true);
+}
+
+int vt_world_prepare(const char *rooms, int *gpu_count)
+{
+    char run[64];
+
+    if (!world.size && world.named)
+        return vt_wrong_use("--rank needs --world N");
+    for (size_t i = 0; i < world.wanted.count; i++)
+        if (world.wanted.items[i] >= world.size)
+            return vt_wrong_use("--rank: of --world %d the last rank is %d", world.size, world.size - 1);
+    if (!*gpu_count)
+        *gpu_count = !world.size ? 1 : world.size < RANKS_OF_A_HOST ? world.size : RANKS_OF_A_HOST;
+    if (!world.size)
+        return 0;
+    world.rooms = rooms;
+    world.gpu_count = *gpu_count;
+    for (int rank = 0; world.all && rank < world.size; rank++)
+        add(&world.wanted, rank);
+    if (!world.wanted.count)
+        add(&world.wanted, 0);
+    snprintf(run, sizeof run, "dryrun-%d", (int)getpid());
+    set_number("VRAMTRACE_DRYRUN_WORLD", world.size);
+    vt_run_set("VRAMTRACE_DRYRUN_RUN", run, true);
+    vt_run_set("VRAMTRACE_DRYRUN_OBJECTS", rooms, true);
+    vt_run_set("TORCHELASTIC_RUN_ID", run, true);
+    set_number("WORLD_SIZE", world.size);
+    set_number("LOCAL_WORLD_SIZE", world.gpu_count);
+    vt_run_set("MASTER_ADDR", "127.0.0.1", true);
+    vt_run_set("MASTER_PORT", "29500", true);
+    vt_run_set("TORCH_NCCL_ENABLE_MONITORING", "0",
+               false); /* it would look for what others put into the store */
+    return 0;
+}
+
+/* ---- What a played rank noted ---- */
+
+struct notes {
+    struct ranks *groups; /* that the rank is in */
+    size_t group_count;
+    struct ranks neighbors; /* it sends letters to, or has some from */
+    bool reads_letters, is_uneven;
+};
+
+static void read_numbers(const char *text, struct ranks *ranks)
+{
+    char *end;
+
+    for (long rank; (rank = strtol(text, &end, 10)), end != text; text = end)
+        if (rank >= 0)
+            add(ranks, (int)rank);
+}
+
+static void read_note(const char *line, struct notes *notes)
+{
+    if (!strncmp(line, "group", 5)) {
+        notes->groups = vt_resize(notes->groups, notes->group_count + 1, sizeof *notes->groups);
+        notes->groups[notes->group_count] = (struct ranks){.count = 0};
+        read_numbers(line + 5, &notes->groups[notes->group_count++]);
+    } else if (!strncmp(line, "letters", 7)) {
+        int peer, is_read;
+
+        if (sscanf(line, "letters %d %d", &peer, &is_read) == 2) {
+            add(&notes->neighbors, peer);
+            notes->reads_letters |= is_read;
+        }
+    } else if (!strncmp(line, "uneven", 6)) {
+        notes->is_uneven = true;
+    }
+}
+
+static struct notes read_notes(int play, int rank)
+{
+    struct notes notes = {.group_count = 0};
+    char path[PATH_MAX], *line = NULL;
+    size_t bytes = 0;
+    FILE *file;
+
+    snprintf(path, sizeof path, "%s/play-%d/rank-%d", world.rooms, play, rank);
+    file = fopen(path, "re");
+    while (file && getline(&line, &bytes, file) > 0)
+        read_note(line, &notes);
+    if (file)
+        fclose(file);
+    free(line);
+    return notes;
+}
+
+static void free_notes(struct notes *notes)
+{
+    for (size_t i = 0; i < notes->group_count; i++)
+        free(notes->groups[i].items);
+    free(notes->groups);
+    free(notes->neighbors.items);
+}
+
+/* The smallest group of more than a pair in which the two are. */
+static const struct ranks *group_around(const struct notes *notes, int one, int other)
+{
+    const struct ranks *smallest = NULL;
+
+    for (size_t i = 0; i < notes->group_count; i++) {
+        const struct ranks *group = &notes->groups[i];
+
+        if (group->count > 2 && has(group, one) && has(group, other) &&
+            (!smallest || group->count < smallest->count))
+            smallest = group;
+    }
+    return smallest;
+}
+
+/* The rank, its neighbors, and the groups that it has in common with them. */
+static void add_company(const struct notes *notes, int rank, struct ranks *company)
+{
+    add(company, rank);
+    for (size_t i = 0; i < notes->neighbors.count; i++) {
+        const struct ranks *group = group_around(notes, rank, notes->neighbors.items[i]);
+
+        add(company, notes->neighbors.items[i]);
+        for (size_t k = 0; group && k < group->count; k++)
+            add(company, group->items[k]);
+    }
+}
+
+/* ---- Playing ---- */
+
+static void make_environment(int rank, const struct ranks *together)
+{
+    char *list = vt_print_text("%d", together->items[0]), *text;
+    const int host = rank / world.gpu_count;
+
+    for (size_t i = 1; i < together->count; i++) {
+        text = vt_print_text("%s,%d", list, together->items[i]);
+        free(list);
+        list = text;
+    }
+    vt_run_set("VRAMTRACE_STANDIN_RANKS", list, true);
+    free(list);
+    text = vt_print_text("%s/play-%d", world.rooms, world.plays);
+    vt_run_set("VRAMTRACE_STANDIN_ROOMS", text, true);
+    free(text);
+    text = vt_print_text("%s/play-%d/gpus-%d", world.rooms, world.plays, host);
+    vt_run_set("VRAMTRACE_STANDIN_SHARED", text, true);
+    free(text);
+    set_number("VRAMTRACE_DRYRUN_RANK", rank);
+    set_number("RANK", rank);
+    set_number("LOCAL_RANK", rank % world.gpu_count);
+    set_number("GROUP_RANK", host);
+    set_number("NODE_RANK", host);
+}
+
+static pid_t start(int rank, const struct ranks *together, bool is_known, char **words)
+{
+    const pid_t parent = getpid(), pid = fork();
+
+    if (pid)
+        return pid;
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (getppid() != parent)
+        _exit(1);
+    make_environment(rank, together);
+    if (is_known)
+        vt_run_set("VRAMTRACE_ENABLE", "0", true);
+    _exit(vt_run_become(words));
+}
+
+static volatile sig_atomic_t is_ending;
+
+static void note_ending(int number)
+{
+    is_ending = number;
+}
+
+static void end_all(const pid_t *pids, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (pids[i])
+            kill(pids[i], SIGTERM);
+}
+
+/* If one fails, the others would wait for it: they end, too. */
+static int wait_for(pid_t *pids, size_t count)
+{
+    int first = 0, status;
+    pid_t pid;
+
+    for (size_t left = count; left;) {
+        pid = waitpid(-1, &status, 0);
+        if (pid < 0 && errno != EINTR)
+            break;
+        for (size_t i = 0; i < count; i++) {
+            if (pid <= 0 || pids[i] != pid)
+                continue;
+            pids[i] = 0;
+            left--;
+            status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+            first = first ? first : status;
+        }
+        if (first || is_ending)
+            end_all(pids, count);
+    }
+    return first ? first : is_ending ? 128 + is_ending : 0;
+}
+
+/* Ranks that are known from before are not recorded again. */
+static int play(const struct ranks *together, const struct ranks *known, char **words)
+{
+    pid_t *pids = vt_allocate_zeros(together->count, sizeof *pids);
+    char *folder = vt_print_text("%s/play-%d", world.rooms, ++world.plays);
+    size_t started = 0;
+    int status;
+
+    if (mkdir(folder, 0700))
+        vt_say("%s: %s", folder, strerror(errno));
+    free(folder);
+    for (; started < together->count; started++) {
+        pids[started] =
+            start(together->items[started], together, has(known, together->items[started]), words);
+        if (pids[started] < 0)
+            break;
+    }
+    status = wait_for(pids, started);
+    free(pids);
+    return started < together->count ? 1 : status;
+}
+
+static off_t end_of_list(void)
+{
+    const char *path = getenv(VT_RUN_VARIABLE);
+    struct stat list = {.st_size = 0};
+
+    return path && !stat(path, &list) ? list.st_size : 0;
+}
+
+/* Removes the traces that were put on the list from there on. */
+static void remove_traces(off_t from)
+{
+    const char *path = getenv(VT_RUN_VARIABLE);
+    const off_t end = end_of_list();
+    char *text = vt_allocate_zeros((size_t)(end - from) + 1, 1), *at;
+    const int list = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    const ssize_t bytes = list < 0 ? 0 : pread(list, text, (size_t)(end - from), from);
+    int pid, of_job, name;
+
+    for (at = text; at < text + bytes; at += strlen(at) + 1)
+        if (sscanf(at, "%d %d %n", &pid, &of_job, &name) >= 2 && at[name])
+            unlink(at + name);
+    if (list >= 0)
+        close(list);
+    free(text);
+}
+
+/* Its line in the file that the answer is made of. */
+static void tell(int rank, const struct notes *notes)
+{
+    char *path = vt_print_text("%s/played", world.rooms);
+    FILE *file = fopen(path, "ae");
+
+    if (file) {
+        fprintf(file, "%d %zu %d\n", rank, notes->group_count, notes->is_uneven);
+        fclose(file);
+    }
+    free(path);
+}
+
+/* What follows from notes of ranks that were just played: the ranks that have to be played with them, and
+ * more that are wanted. */
+static void learn(const struct ranks *together, struct ranks *company, struct ranks *more)
+{
+    for (size_t i = 0; i < together->count; i++) {
+        const int rank = together->items[i];
+        struct notes notes = read_notes(world.plays, rank);
+
+        add_company(&notes, rank, notes.reads_letters ? company : more);
+        for (size_t k = 0; rank == 0 && k < notes.group_count; k++)
+            if (notes.groups[k].count)
+                add(more, notes.groups[k].items[notes.groups[k].count - 1]);
+        free_notes(&notes);
+    }
+}
+
+static void note_played(const struct ranks *together, struct ranks *played)
+{
+    for (size_t i = 0; i < together->count; i++) {
+        struct notes notes = read_notes(world.plays, together->items[i]);
+
+        if (!has(played, together->items[i]))
+            tell(together->items[i], &notes);
+        add(played, together->items[i]);
+        free_notes(&notes);
+    }
+}
+
+/* Plays ranks together, and once more with the company that they turn out to need. */
+static int play_with_company(struct ranks *together, const struct ranks *known, struct ranks *more,
+                             char **words)
+{
+    struct ranks company = {.count = 0};
+    const off_t before = end_of_list();
+    int status = play(together, known, words);
+
+    learn(together, &company, more);
+    for (size_t i = 0; i < together->count && company.count; i++)
+        add(&company, together->items[i]);
+    if (company.count > together->count && company.count <= MOST_TOGETHER) {
+        free(together->items);
+        *together = company;
+        remove_traces(before);
+        vt_say("ranks that tell each other sizes are played side by side: %zu processes", together->count);
+        status = play(together, known, words);
+        company.count = 0;
+        learn(together, &company, more);
+    }
+    free(company.items == together->items ? NULL : company.items);
+    return status;
+}
+
+int vt_world_play(char **words)
+{
+    struct ranks played = {.count = 0};
+    int status = 0;
+
+    sigaction(SIGTERM, &(struct sigaction){.sa_handler = note_ending}, NULL); /* the time limit */
+    for (size_t i = 0; i < world.wanted.count && !status; i++) {
+        struct ranks together = {.count = 0}, more = {.count = 0};
+
+        if (has(&played, world.wanted.items[i]))
+            continue;
+        if (!world.named && played.count >= MOST_CHOSEN)
+            break;
+        if (i)
+            vt_say("rank %d of %d", world.wanted.items[i], world.size);
+        add(&together, world.wanted.items[i]);
+        status = play_with_company(&together, &played, &more, words);
+        note_played(&together, &played);
+        for (size_t k = 0; !world.named && k < more.count; k++)
+            add(&world.wanted, more.items[k]);
+        free(together.items);
+        free(more.items);
+    }
+    return status;
+}
+
+/* ---- The answer ---- */
+
+void vt_world_say(int rank, FILE *out)
+{
+    char *path = world.size ? vt_print_text("%s/played", world.rooms) : NULL;
+    FILE *file = path ? fopen(path, "re") : NULL;
+    size_t most = 0, communicators, count = 0;
+    bool is_uneven = false;
+    int one, uneven;
+
+    free(path);
+    if (!file)
+        return;
+    fprintf(out, "  ranks");
+    for (; fscanf(file, "%d %zu %d", &one, &communicators, &uneven) == 3; count++) {
+        fprintf(out, "%s %d", count ? "," : "", one);
+        most = communicators > most ? communicators : most;
+        is_uneven |= uneven != 0;
+    }
+    fclose(file);
+    fprintf(out, " of %d were played", world.size);
+    if (rank >= 0)
+        fprintf(out, ", %d needs most", rank);
+    else if (count > 1)
+        fputs(", all alike", out);
+    fputs("; the others are taken to hold what these hold\n", out);
+    if (is_uneven)
+        fputs("  assumed: each rank sends to its experts what this one sends to its own; real routing may "
+              "need more\n",
+              out);
+    if (most)
+        fprintf(out, "  not included: NCCL's own buffers, of %zu communicator%s\n", most,
+                most == 1 ? "" : "s");
+}
+
+void vt_world_remove(void)
+{
+    for (int play = 1;; play++) {
+        char *folder = world.rooms ? vt_print_text("%s/play-%d", world.rooms, play) : NULL;
+        const bool there = folder && !access(folder, F_OK);
+
+        if (there)
+            vt_remove(folder);
+        free(folder);
+        if (!there)
+            return;
+    }
+}
