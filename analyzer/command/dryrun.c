@@ -312,6 +312,7 @@ static void remove_rooms(void)
 static int prepare(char **words)
 {
     char *folder = find_simulation(), *text, count[16];
+    const bool gpu_is_given = chosen.given[0];
     int result = 0;
 
     (void)words;
@@ -323,7 +324,7 @@ static int prepare(char **words)
         if (!chosen.given[i] && options[i].initial[0] &&
             !(options[i].kind != GPU && options[i].variable[0] && getenv(options[i].variable)))
             result = set_option(&options[i], options[i].initial);
-    if (!result && chosen.is_like && !chosen.given[0])
+    if (!result && chosen.is_like && !gpu_is_given)
         result = choose_gpu_alike();
     if (!result && chosen.is_like && chosen.like.world > 1 && !vt_world_is_given())
         result = play_alike();

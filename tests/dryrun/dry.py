@@ -38,7 +38,7 @@ class Dry:
         return json.loads(told.stdout)
 
 
-def dry(folder, command, *options, timeout=300, **settings):
+def dry(folder, command, *options, timeout=900, **settings):
     """In FOLDER; the trace is x.vrt there, or of several the folder x/."""
     ours = ("VRAMTRACE_DRYRUN", "VRAMTRACE_STANDIN", "LD_")
     environment = {name: value for name, value in ENVIRONMENT.items() if not name.startswith(ours)}

@@ -20,7 +20,7 @@ def git(folder, *words):
     subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", *words], cwd=folder, check=True, capture_output=True)
 
 
-@pytest.mark.parametrize("width, status", [(4096, 0), (5000, 1)])
+@pytest.mark.parametrize("width, status", [(4096, 0), (5120, 1)])
 def test_a_change_that_needs_more_fails(tmp_path, width, status):
     git(tmp_path, "init", "-q")
     (tmp_path / "train.py").write_text(TRAIN.format(width=4096))

@@ -8,8 +8,8 @@ import trials
 from dry import PROGRAMS, PYTHON, dry
 from helpers import run
 
-SHORT = ("foreach=off", "need_weights=off", "no_grad=evaluate,checkpoint=blocks.*,bf16",
-         "no_grad=evaluate,bf16,fused=on,zero_grad=early,batch=8")
+SHORT = ("no_grad=evaluate,checkpoint=blocks.*,bf16", "no_grad=evaluate,foreach=off,need_weights=off,zero_grad=early,batch=8")
+FEW = ("no_grad", "need_weights", "inplace", "zero_grad", "foreach")  # edits of which the findings need not speak
 
 
 def test_changes_equal_edits(tmp_path):
@@ -19,18 +19,16 @@ def test_changes_equal_edits(tmp_path):
 
 def test_advice_is_tried_until_it_fits(tmp_path):
     told = tmp_path / "told.json"
-    done = dry(tmp_path, [PYTHON, PROGRAMS / "trials.py", "no_grad"], "--gpu-memory", "900MiB", "--advise", "--json", told)
+    done = dry(tmp_path, [PYTHON, PROGRAMS / "trials.py", *FEW], "--gpu-memory", "850MiB", "--advise", "--json", told)
     found = {trial["changes"]: trial for trial in json.loads(told.read_text())["trials"]}
     assert not found[""]["fits"] and found[""]["needed_bytes"] > found[""]["total_bytes"]
     best = [name for name, trial in found.items() if trial["best"]]
     assert best and best[0] and found[best[0]]["fits"], done.error
     assert f"✓ fits with {best[0]}: " in done.error
-    alone = dry(tmp_path, [PYTHON, PROGRAMS / "trials.py", "no_grad"], "--gpu-memory", "900MiB", "--try", best[0], "--json", told)
-    assert json.loads(told.read_text())["trials"][1]["fits"], alone.error
 
 
 def test_the_largest_batch_that_fits(tmp_path):
-    done = dry(tmp_path, [PYTHON, PROGRAMS / "trials.py", "no_grad", "batch=4"], "--gpu-memory", "1GiB", "--fit", "batch")
+    done = dry(tmp_path, [PYTHON, PROGRAMS / "trials.py", "no_grad"], "--gpu-memory", "1GiB", "--fit", "batch")
     assert done.status == 0, done.error
     size = int(re.search(r"✓ batch=(\d+) is the largest that fits: ", done.error)[1])
     for batch, verdict in ((size, True), (size + 1, False)):
@@ -43,7 +41,6 @@ def test_the_largest_batch_that_fits(tmp_path):
     (["--try", "foreach"], ["'foreach' is not a change: foreach=off"]),
     (["--try", "batch=0"], ["'batch=0' is not a change"]),
     (["--try", "arg:x"], ["'arg:x' is not a change"]),
-    (["--try"], ["--try needs a value"]),
     (["--fit", ""], ["--fit needs a name"])])
 def test_wrong_changes_are_refused(tmp_path, options, words):
     done = dry(tmp_path, [], *options)
