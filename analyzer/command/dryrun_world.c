@@ -463,18 +463,17 @@ void vt_world_say(int rank, FILE *out)
     free(path);
     if (!file)
         return;
-    fprintf(out, "  ranks");
+    fprintf(out, "  played of %d ranks:", world.size);
     for (; fscanf(file, "%d %zu %d", &one, &communicators, &uneven) == 3; count++) {
         fprintf(out, "%s %d", count ? "," : "", one);
         most = communicators > most ? communicators : most;
         is_uneven |= uneven != 0;
     }
     fclose(file);
-    fprintf(out, " of %d were played", world.size);
     if (rank >= 0)
-        fprintf(out, ", %d needs most", rank);
+        fprintf(out, "; rank %d needs most", rank);
     else if (count > 1)
-        fputs(", all alike", out);
+        fputs("; all alike", out);
     fputs("; the others are taken to hold what these hold\n", out);
     if (is_uneven)
         fputs("  assumed: each rank sends to its experts what this one sends to its own; real routing may "

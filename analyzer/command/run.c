@@ -346,7 +346,9 @@ static int start_command(const struct vt_runner *runner, char **words, bool reco
     if (result) /* no process more is allowed */
         return vt_run_become(words);
     if (!end.pid) {
-        result = runner->play ? runner->play(words) : vt_run_become(words);
+        if (runner->play)
+            return runner->play(words);
+        result = vt_run_become(words);
         vt_run_not_started(list);
         return result;
     }
