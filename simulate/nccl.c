@@ -308,7 +308,7 @@ static int broadcast(const struct letter *letter)
 
 static int send_letter(const struct letter *letter)
 {
-    keep_message(letter->own, letter->from, letter->bytes);
+    keep_message(letter->from, letter->bytes);
     return is_present(letter->own, letter->peer)
                ? put_letter(letter->own, letter->peer, letter->from, letter->bytes)
                : SUCCESS;
@@ -323,7 +323,7 @@ static int receive_letter(const struct letter *letter)
     if (from)
         memcpy(letter->to, from, letter->bytes);
     else
-        repeat_message(letter->own, letter->to, letter->bytes);
+        repeat_message(letter->to, letter->bytes);
     return SUCCESS;
 }
 

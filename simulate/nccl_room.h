@@ -43,12 +43,13 @@ struct open_mailbox {
     struct mailbox *box;
     struct open_mailbox *next;
 };
-/* The last message of a size that this rank sent. */
-struct kept {
+/* The last message of a size that this rank sent, to anyone. */
+static struct kept {
     size_t bytes;
     struct kept *next;
     char message[];
-};
+} * all_kept;
+static atomic_flag kept_is_taken = ATOMIC_FLAG_INIT; /* guards all_kept */
 struct communicator {
     int count, rank, slot_count; /* slots: one for each rank, or one for all */
     int *members;                /* their numbers in the job; NULL: not known */
@@ -57,7 +58,6 @@ struct communicator {
     struct room *room;
     size_t room_bytes;
     struct open_mailbox *mailboxes;
-    struct kept *kept;
     bool noted_letters, noted_read_letters, noted_uneven;
 };
 
@@ -202,10 +202,6 @@ static void leave(struct communicator *own)
         munmap(open->box, sizeof *open->box);
         free(open);
     }
-    for (struct kept *kept = own->kept, *next; kept; kept = next) {
-        next = kept->next;
-        free(kept);
-    }
     free(own->members);
     free(own);
 }
@@ -294,31 +290,40 @@ static int take_letter(struct communicator *own, int peer, void *message, size_t
     return SUCCESS;
 }
 
-static void keep_message(struct communicator *own, const void *message, size_t bytes)
+static struct kept *take_kept(size_t bytes)
 {
-    struct kept *kept = own->kept;
-    while (kept && kept->bytes != bytes)
+    struct kept *kept;
+    while (atomic_flag_test_and_set(&kept_is_taken))
+        ;
+    for (kept = all_kept; kept && kept->bytes != bytes;)
         kept = kept->next;
+    return kept;
+}
+
+static void keep_message(const void *message, size_t bytes)
+{
+    struct kept *kept = take_kept(bytes);
     if (!kept) {
         kept = malloc(sizeof *kept + bytes);
-        if (!kept)
-            return;
-        *kept = (struct kept){bytes, own->kept};
-        own->kept = kept;
+        if (kept) {
+            *kept = (struct kept){bytes, all_kept};
+            all_kept = kept;
+        }
     }
-    memcpy(kept->message, message, bytes);
+    if (kept)
+        memcpy(kept->message, message, bytes);
+    atomic_flag_clear(&kept_is_taken);
 }
 
 /* What an absent rank sends: what this one sent last of that size, else zeros. */
-static void repeat_message(const struct communicator *own, void *message, size_t bytes)
+static void repeat_message(void *message, size_t bytes)
 {
-    const struct kept *kept = own->kept;
-    while (kept && kept->bytes != bytes)
-        kept = kept->next;
+    const struct kept *kept = take_kept(bytes);
     if (kept)
         memcpy(message, kept->message, bytes);
     else
         memset(message, 0, bytes);
+    atomic_flag_clear(&kept_is_taken);
 }
 
 #endif

@@ -58,6 +58,11 @@ static void add(struct ranks *ranks, int rank)
     ranks->items[ranks->count++] = rank;
 }
 
+static int by_number(const void *one, const void *other)
+{
+    return *(const int *)one - *(const int *)other;
+}
+
 static int number_of(const char *text, char **end)
 {
     const long number = text[0] >= '0' && text[0] <= '9' ? strtol(text, end, 10) : -1;
@@ -125,6 +130,8 @@ int vt_world_prepare(const char *rooms, int *gpu_count)
         add(&world.wanted, rank);
     if (!world.wanted.count)
         add(&world.wanted, 0);
+    qsort(world.wanted.items, world.wanted.count, sizeof *world.wanted.items,
+          by_number); /* most is told by 0 */
     snprintf(run, sizeof run, "dryrun-%d", (int)getpid());
     set_number("VRAMTRACE_DRYRUN_WORLD", world.size);
     vt_run_set("VRAMTRACE_DRYRUN_RUN", run, true);
@@ -142,9 +149,9 @@ int vt_world_prepare(const char *rooms, int *gpu_count)
 /* ---- What a played rank noted ---- */
 
 struct notes {
-    struct ranks *groups; /* that the rank is in */
-    size_t group_count;
-    struct ranks neighbors; /* it sends letters to, or has some from */
+    struct ranks *groups;              /* that the rank is in */
+    size_t group_count, communicators; /* some have none */
+    struct ranks neighbors;            /* it sends letters to, or has some from */
     bool reads_letters, is_uneven;
 };
 
@@ -159,7 +166,8 @@ static void read_numbers(const char *text, struct ranks *ranks)
 
 static void read_note(const char *line, struct notes *notes)
 {
-    if (!strncmp(line, "group", 5)) {
+    if (!strncmp(line, "group", 5) || !strncmp(line, "known", 5)) {
+        notes->communicators += line[0] == 'g';
         notes->groups = vt_resize(notes->groups, notes->group_count + 1, sizeof *notes->groups);
         notes->groups[notes->group_count] = (struct ranks){.count = 0};
         read_numbers(line + 5, &notes->groups[notes->group_count++]);
@@ -356,19 +364,6 @@ static void remove_traces(off_t from)
     free(text);
 }
 
-/* Its line in the file that the answer is made of. */
-static void tell(int rank, const struct notes *notes)
-{
-    char *path = vt_print_text("%s/played", world.rooms);
-    FILE *file = fopen(path, "ae");
-
-    if (file) {
-        fprintf(file, "%d %zu %d\n", rank, notes->group_count, notes->is_uneven);
-        fclose(file);
-    }
-    free(path);
-}
-
 /* What follows from notes of ranks that were just played: the ranks that have to be played with them, and
  * more that are wanted. */
 static void learn(const struct ranks *together, struct ranks *company, struct ranks *more)
@@ -385,16 +380,24 @@ static void learn(const struct ranks *together, struct ranks *company, struct ra
     }
 }
 
+/* Each is a line in the file that the answer is made of. */
 static void note_played(const struct ranks *together, struct ranks *played)
 {
-    for (size_t i = 0; i < together->count; i++) {
-        struct notes notes = read_notes(world.plays, together->items[i]);
+    char *path = vt_print_text("%s/played", world.rooms);
+    FILE *file = fopen(path, "ae");
 
-        if (!has(played, together->items[i]))
-            tell(together->items[i], &notes);
-        add(played, together->items[i]);
+    for (size_t i = 0; i < together->count; i++) {
+        const int rank = together->items[i];
+        struct notes notes = read_notes(world.plays, rank);
+
+        if (file && !has(played, rank))
+            fprintf(file, "%d %zu %d\n", rank, notes.communicators, notes.is_uneven);
+        add(played, rank);
         free_notes(&notes);
     }
+    if (file)
+        fclose(file);
+    free(path);
 }
 
 /* Plays ranks together, and once more with the company that they turn out to need. */
@@ -411,13 +414,13 @@ static int play_with_company(struct ranks *together, const struct ranks *known, 
     if (company.count > together->count && company.count <= MOST_TOGETHER) {
         free(together->items);
         *together = company;
+        company = (struct ranks){.count = 0};
         remove_traces(before);
         vt_say("ranks that tell each other sizes are played side by side: %zu processes", together->count);
         status = play(together, known, words);
-        company.count = 0;
         learn(together, &company, more);
     }
-    free(company.items == together->items ? NULL : company.items);
+    free(company.items);
     return status;
 }
 
@@ -460,18 +463,17 @@ void vt_world_say(int rank, FILE *out)
     free(path);
     if (!file)
         return;
-    fprintf(out, "  ranks");
+    fprintf(out, "  played of %d ranks:", world.size);
     for (; fscanf(file, "%d %zu %d", &one, &communicators, &uneven) == 3; count++) {
         fprintf(out, "%s %d", count ? "," : "", one);
         most = communicators > most ? communicators : most;
         is_uneven |= uneven != 0;
     }
     fclose(file);
-    fprintf(out, " of %d were played", world.size);
     if (rank >= 0)
-        fprintf(out, ", %d needs most", rank);
+        fprintf(out, "; rank %d needs most", rank);
     else if (count > 1)
-        fputs(", all alike", out);
+        fputs("; all alike", out);
     fputs("; the others are taken to hold what these hold\n", out);
     if (is_uneven)
         fputs("  assumed: each rank sends to its experts what this one sends to its own; real routing may "

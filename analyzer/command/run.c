@@ -347,7 +347,9 @@ int vt_run_start(const struct vt_runner *runner, char **words)
     if (result) /* no process more is allowed */
         return vt_run_become(words);
     if (!end.pid) {
-        result = runner->play ? runner->play(words) : vt_run_become(words);
+        if (runner->play)
+            return runner->play(words);
+        result = vt_run_become(words);
         vt_run_not_started(list);
         return result;
     }

@@ -42,7 +42,8 @@ def dry(folder, command, *options, timeout=900, **settings):
     """In FOLDER; the trace is x.vrt there, or of several the folder x/."""
     ours = ("VRAMTRACE_DRYRUN", "VRAMTRACE_STANDIN", "LD_")
     environment = {name: value for name, value in ENVIRONMENT.items() if not name.startswith(ours)}
-    several = any(name in " ".join(map(str, command)) for name in ("torch.distributed.run", "accelerate.commands.launch"))
+    launchers = ("torch.distributed.run", "accelerate.commands.launch")
+    several = "--world" in options or any(name in " ".join(map(str, command)) for name in launchers)
     trace = Path(folder) / ("x/" if several else "x.vrt")
     done = subprocess.run([PROGRAM, "dryrun", *options, "-o", f"{trace}/" if several else trace, *command], capture_output=True, text=True,
                           cwd=folder, env={**environment, "LANG": "C.UTF-8", **settings}, stdin=subprocess.DEVNULL, timeout=timeout)

@@ -13,17 +13,28 @@ def test_equals_real_processes(kind, size, ranks, tmp_path):
     real, alone, done = world.compare(tmp_path, kind, size, ranks=ranks)
     assert {int(rank) for rank in ranks.split(",")} <= set(alone)
     assert {rank: real[rank] for rank in alone} == alone
-    assert f"of {size} were played" in done.error
+    assert f"played of {size} ranks:" in done.error
 
 
-def test_a_launcher_and_the_ranks_that_differ(tmp_path):
-    """torchrun's processes of a host: one of them plays each rank. By itself: rank 0 and the last of its groups."""
+def played(folder):
+    return sorted(int(path.stem.split(".")[-1]) for path in (folder / "x").glob("*.vrt"))
+
+
+def test_below_a_launcher(tmp_path):
+    """Of torchrun's processes of a host, one plays the rank."""
     (tmp_path / "x").mkdir()
-    done = dry(tmp_path, [PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", "2", world.PROGRAM, "hsdp", "counters"],
-               "--world", "64", "--gpu", world.GPU, "--steps", "2")
-    assert done.status == 0, done.error
-    found = {path.stem.split(".")[-1] for path in (tmp_path / "x").glob("*.vrt")}
-    assert found == {"0", "31", "32", "63"} and "ranks 0, 63, 31, 32 of 64 were played" in done.error, done.error
+    torchrun = [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = dry(tmp_path, [*torchrun, world.PROGRAM, "ddp", "counters"], "--world", "64", "--rank", "33", "--gpu", world.GPU, "--steps", "2")
+    assert done.status == 0 and played(tmp_path) == [33] and "played of 64 ranks: 33;" in done.error, done.error
+
+
+def test_ranks_that_may_differ(tmp_path):
+    """If none is named: rank 0, and the last of each of its groups."""
+    (tmp_path / "x").mkdir()
+    done = dry(tmp_path, [PYTHON, world.PROGRAM, "hsdp", "counters"], "--world", "64", "--gpu", world.GPU, "--steps", "2")
+    assert done.status == 0 and played(tmp_path) == [0, 31, 32, 63], done.error
+    told = ("4 GPUs need", "played of 64 ranks: 0, 63, 32, 31; all alike;", "3 communicators")
+    assert all(text in done.error for text in told), done.error
 
 
 SPAWNS = """

@@ -51,14 +51,15 @@ def compare(folder, kind, size, python=PYTHON, ranks=None):
     """(real, alone): each {rank: counters} of N processes, and of ranks that were played."""
     found = []
     ranks = ranks or TIMES.get(size, "all")
-    for name, command, options in (("real", [python, "-m", "torch.distributed.run", "--nproc-per-node", str(size)], [f"{GPU}:{size}"]),
+    torchrun = [python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(size)]
+    for name, command, options in (("real", torchrun, [f"{GPU}:{size}"]),
                                    ("alone", [python], [GPU, "--world", str(size), "--rank", ranks])):
         place = folder / name / kind
         place.mkdir(parents=True)
         (place / "x").mkdir()
         counted, traced, done = ranks_of(place, command, *options)
         told = {rank: counted[rank][:2] for rank in traced}
-        if told != traced:
+        if not told or told != traced:
             raise RuntimeError(f"{place}: traces {traced}, counters {told}")
         found.append(counted)
     return found[0], found[1], done

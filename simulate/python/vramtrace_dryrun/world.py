@@ -12,7 +12,7 @@ import pickle
 import re
 import sys
 
-from . import setting
+from . import say, setting
 
 ID_BYTES = 128  # of NCCL
 
@@ -77,6 +77,11 @@ class World:
     def tell_split(self, ranks):
         self.nccl.standin_nccl_tell_split(len(ranks), numbers(ranks))
 
+    def note_group(self, ranks):
+        """Beside what libnccl notes: it sees a group only when its communicator is made."""
+        with open(os.path.join(os.environ["VRAMTRACE_STANDIN_ROOMS"], f"rank-{self.rank}"), "a") as file:
+            file.write(f"known {' '.join(map(str, ranks))}\n")
+
     def watch_groups(self):
         c10d, make, split = self.c10d, self.c10d._new_process_group_helper, getattr(self.c10d, "split_group", None)
 
@@ -86,6 +91,7 @@ class World:
             ranks = list(told["global_ranks_in_group"]) or list(range(told["group_size"]))
             self.groups[str(told.get("group_name"))] = ranks
             if self.rank in ranks:
+                self.note_group(ranks)
                 self.tell_split(ranks)
             return make(*args, **kwargs)
 
@@ -103,6 +109,7 @@ class World:
                 self.tell_split(mine)
             group = split(*args, **kwargs)
             if mine:
+                self.note_group(mine)
                 self.groups[group.group_name] = mine
             return group
 
@@ -187,6 +194,8 @@ class World:
             elif os.path.exists(path):
                 with open(path, "rb") as file:
                     return pickle.load(file)
+            else:
+                say(f"objects of rank {key[0]} are not known, which was not played before: --rank {key[0]},{self.rank} would")
             return objects
 
         @wrapped
@@ -229,6 +238,8 @@ class World:
         if real is None:
             return
         from torch._C._distributed_c10d import FakeProcessGroup
+
+        FakeProcessGroup._set_sequence_number_for_group = lambda group: None  # before 2.15 it refuses
 
         class Names(type):
             def __instancecheck__(cls, one):
