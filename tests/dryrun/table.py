@@ -27,7 +27,7 @@ import glob, platform, sys, torch
 laid = " (CUDA's libraries in PREFIX/lib)" if glob.glob(sys.prefix + "/lib/libcublas.so*") else ""
 print(f"{torch.__version__}, Python {platform.python_version()}{laid}")
 """
-PROGRAMS = ("resnet50", "mixed", "nanogpt", "word_language_model_lstm")
+PROGRAMS = ("gpt", "mixed", "nanogpt", "word_language_model_lstm")
 MODELS = {"7b": {**LLAMA, "intermediate_size": 11008, "vocab_size": 32000, "num_key_value_heads": 32},
           "8b": {**LLAMA, "intermediate_size": 14336, "vocab_size": 128256, "num_key_value_heads": 8, "max_position_embeddings": 8192}}
 MEASURE = r"""
