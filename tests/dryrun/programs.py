@@ -243,7 +243,7 @@ class Row:
         return found
 
     def run_without(self):
-        if not self.on["recorded"]:
+        if not self.on or not self.on["recorded"]:
             return self
         self.off = self.runner.run(self.program, "off", WITHOUT_VALUES_TIME)
         if self.off and self.ends() and self.history("off") != self.history("on"):
