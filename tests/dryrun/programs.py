@@ -53,8 +53,11 @@ def tell():
     for device in range(torch.cuda.device_count()):
         counted = torch.cuda.max_memory_allocated(device), torch.cuda.max_memory_reserved(device)
         if counted[1]:
-            with open(os.environ["PROGRAMS_COUNTERS"], "a") as file:
-                print(*counted, file=file)
+            try:
+                with open(os.environ["PROGRAMS_COUNTERS"], "a") as file:
+                    print(*counted, file=file)
+            except OSError:  # this process outlives the run
+                pass
 atexit.register(tell)
 """
 
@@ -217,12 +220,14 @@ def differs(pair, other):
 
 
 def last_error(output):
-    """The line that names the exception that ended the program."""
+    """The line that names the exception that ended the program; of ranks, the first: others fail as they wait for it."""
     if not output.exists():
         return ""
-    lines = [re.sub(r"^\[?\w*rank\d+\]?:\s*", "", line) for line in output.read_text(errors="replace").splitlines()]
+    told = output.read_text(errors="replace").splitlines()
+    lines = [re.sub(r"^\[?\w*rank\d+\]?:\s*", "", line) for line in told]
     errors = [line for line in lines if re.match(r"[\w.]*(Error|Exception|Interrupt)\b(: |$)", line) and "ChildFailedError" not in line]
-    return errors[-1][:160].replace("|", "\\|") if errors else ""
+    which = 0 if lines != told else -1
+    return errors[which][:160].replace("|", "\\|") if errors else ""
 
 
 class Row:
