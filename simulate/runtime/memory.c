@@ -191,7 +191,10 @@ cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, c
                                    CU_POINTER_ATTRIBUTE_HOST_POINTER};
     void *data[] = {&type, &managed, &device, &on_device, &on_host};
     CUresult result = runtime_driver.PointerGetAttributes(5, which, data, ADDRESS(ptr));
-    memset(attributes, 0, sizeof(*attributes));
+    /* A caller that was built for CUDA 12 has no more room. */
+    memset(attributes, 0,
+           STANDIN_RUNTIME_VERSION < 13000 ? offsetof(struct cudaPointerAttributes, reserved)
+                                           : sizeof(*attributes));
     attributes->type = type == 0                    ? cudaMemoryTypeUnregistered
                        : managed                    ? cudaMemoryTypeManaged
                        : type == CU_MEMORYTYPE_HOST ? cudaMemoryTypeHost

@@ -53,8 +53,11 @@ def tell():
     for device in range(torch.cuda.device_count()):
         counted = torch.cuda.max_memory_allocated(device), torch.cuda.max_memory_reserved(device)
         if counted[1]:
-            with open(os.environ["PROGRAMS_COUNTERS"], "a") as file:
-                print(*counted, file=file)
+            try:
+                with open(os.environ["PROGRAMS_COUNTERS"], "a") as file:
+                    print(*counted, file=file)
+            except OSError:  # this process outlives the run
+                pass
 atexit.register(tell)
 """
 
@@ -105,14 +108,14 @@ def read(text=None):
 
 
 class Runner:
-    def __init__(self, python, sources, keep):
-        self.python, self.sources, self.keep = os.path.abspath(python), sources, keep
+    def __init__(self, python, sources, keep, only_kept=False):
+        self.python, self.sources, self.keep, self.only_kept = os.path.abspath(python), sources, keep, only_kept
 
     def why_not(self, program):
         root = helpers.ROOT if program.repository == OWN else self.sources and self.sources / program.repository
         if not root or not (root / program.script).exists():
             return f"{program.repository} is not there"
-        return ""
+        return "not run" if self.only_kept and not (self.keep / program.name / "on" / "told.json").exists() else ""
 
     def copy(self, program, work):
         """A copy of the checkout; the folder of the script in it."""
@@ -125,6 +128,8 @@ class Runner:
     def run(self, program, values="on", time=TIME, kept=None):
         kept = self.keep / program.name / (kept or values)
         told = kept / "told.json"
+        if not told.exists() and self.only_kept:
+            return None
         if not told.exists():
             shutil.rmtree(kept, ignore_errors=True)
             kept.mkdir(parents=True)
@@ -215,12 +220,14 @@ def differs(pair, other):
 
 
 def last_error(output):
-    """The line that names the exception that ended the program."""
+    """The line that names the exception that ended the program; of ranks, the first: others fail as they wait for it."""
     if not output.exists():
         return ""
-    lines = [re.sub(r"^\[?\w*rank\d+\]?:\s*", "", line) for line in output.read_text(errors="replace").splitlines()]
+    told = output.read_text(errors="replace").splitlines()
+    lines = [re.sub(r"^\[?\w*rank\d+\]?:\s*", "", line) for line in told]
     errors = [line for line in lines if re.match(r"[\w.]*(Error|Exception|Interrupt)\b(: |$)", line) and "ChildFailedError" not in line]
-    return errors[-1][:160].replace("|", "\\|") if errors else ""
+    which = 0 if lines != told else -1
+    return errors[which][:160].replace("|", "\\|") if errors else ""
 
 
 class Row:
@@ -241,10 +248,10 @@ class Row:
         return found
 
     def run_without(self):
-        if not self.on["recorded"]:
+        if not self.on or not self.on["recorded"]:
             return self
         self.off = self.runner.run(self.program, "off", WITHOUT_VALUES_TIME)
-        if self.ends() and self.history("off") != self.history("on"):
+        if self.off and self.ends() and self.history("off") != self.history("on"):
             self.nothing = self.runner.run(self.program, "nothing", WITHOUT_VALUES_TIME)
         return self
 
@@ -255,6 +262,8 @@ class Row:
         return max(self.on["recorded"], default=[0, 0])
 
     def without_values(self):
+        if not self.off:
+            return "not run"
         if not self.ends():
             return "does not end" if self.off["status"] == 124 else f"ends with {self.off['status']}"
         on, off = self.history("on"), self.history("off")
@@ -264,14 +273,18 @@ class Row:
         same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(on[-1], off[-1]))
         first = sum(mine.startswith("alloc") for mine, _ in same)
         told = f"{differs(self.most(), max(self.off['recorded'])).replace('equal', 'peaks equal')}; after allocation {first:,} of {count:,}"
-        return f"{told}; with nothing computed {'equal' if self.history('nothing') == off else '**differs**'}"
+        same = "equal" if self.history("nothing") == off else "**differs**"
+        return f"{told}; with nothing computed {same if self.nothing else 'not run'}"
 
     def trial(self):
         figures, _, options = self.program.trial.partition(" --")
         found = self.most()
         if options:
             longer = dataclasses.replace(self.program, options=f"{self.program.options} --{options}")
-            found = max(self.runner.run(longer, kept="trial")["recorded"])
+            told = self.runner.run(longer, kept="trial")
+            if not told:
+                return "not run"
+            found = max(told["recorded"])
         return differs(found, [int(number) for number in figures.split()])
 
     def cells(self):
@@ -319,13 +332,14 @@ def main():
     parser.add_argument("--sources", type=pathlib.Path, metavar="DIR")
     parser.add_argument("--short", action="store_true", help="only programs of our own tests")
     parser.add_argument("--keep", type=pathlib.Path, metavar="FOLDER", help="keep what was found here, and run only what is not there")
+    parser.add_argument("--only-kept", action="store_true", help="run nothing: print what is in FOLDER")
     parser.add_argument("--jobs", type=int, default=1, metavar="N", help="programs at a time")
     arguments = parser.parse_intermixed_args()
     wanted = [program for program in read().values() if (program.repository == OWN) == arguments.short]
     wanted = [program for program in wanted if not arguments.names or program.name in arguments.names]
     with tempfile.TemporaryDirectory() as temporary:
         keep = (arguments.keep or pathlib.Path(temporary)).resolve()
-        runner = Runner(arguments.python, arguments.sources and arguments.sources.resolve(), keep)
+        runner = Runner(arguments.python, arguments.sources and arguments.sources.resolve(), keep, arguments.only_kept)
         command = "tests/dryrun/programs.py --python PYTHON " + ("--short" if arguments.short else "--sources DIR")
         print(made_here("Programs of other projects under a dry run", command))
         for line in table(runner, wanted, arguments.jobs):

@@ -140,3 +140,12 @@ def test_python_without_torch(tmp_path):
     assert dry(tmp_path, [sys.executable, "-I", "-c", "print('ran')"]).output == "ran\n"
     assert dry(tmp_path, [sys.executable, "-c", "import numpy; print('ran')"]).output == "ran\n"
     assert HERE.is_dir()
+
+
+def test_what_cuda_12_has_less_of(tmp_path):
+    """cudaPointerAttributes has 24 bytes there, 88 in 13."""
+    script = tmp_path / "x.py"
+    script.write_text("import ctypes, sys\nroom = ctypes.create_string_buffer(b'U' * 96, 96)\n"
+                      "print(ctypes.CDLL(sys.argv[1]).cudaPointerGetAttributes(room, ctypes.c_void_p(4096)), room.raw.count(b'U'))\n")
+    for name, left in (("libcudart.so.12", 72), ("libcudart.so.13", 8)):
+        assert dry(tmp_path, [sys.executable, script, name]).output == f"0 {left}\n"
