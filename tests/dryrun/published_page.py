@@ -2,6 +2,13 @@
 import statistics
 
 BOUNDS = (0.1, 0.2, 1, 5)  # percent
+# What was found of rows that are off, or that do not run.
+EXAMINED = {
+    "fourierft--flux2-klein-default": "cuFFT's work area for two dimensions is a model (`simulate/cufft.c`); with none, reserved is 8.6 % lower.",
+    "shira--flux2-klein-default": "its layers ask how many entries a mask of the weight's size has: 19 MB are too many to compute, so 0 is told.",
+    "waveft--flux2-klein-default": "its wavelets are transposed convolutions of the size of a weight; the work area that cuDNN takes for "
+                                   "convolutions is not known, 0 here (deduced: nothing else in it asks a library for memory).",
+}
 
 
 class Images:
@@ -81,6 +88,10 @@ def part(task, experiments, found, gpu, more, fitted=()):
         yield from failed
     if not_run:
         yield f"\nNot run: {', '.join(not_run)}."
+    examined = [f"- {experiment.name}: {EXAMINED[experiment.name]}" for experiment in experiments if experiment.name in EXAMINED]
+    if examined:
+        yield "\nExamined:\n"
+        yield from examined
     yield "\nReleases:\n"
     for versions in dict.fromkeys(experiment.versions() for experiment in experiments):
         yield f"- {versions}: {sum(experiment.versions() == versions for experiment in experiments)}"
