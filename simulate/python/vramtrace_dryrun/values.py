@@ -225,36 +225,10 @@ class Values:
                 thread.inside = False
         return self.around(before, own, after)
 
-    def coalesce(self, own):
-        """The sum of a sparse tensor's equal entries: how many different ones there are, all if that is not small."""
-        def kernel(keyset, tensor):
-            if not self.at_cuda:
-                keyset &= self.below
-            indices = tensor._indices()
-            if indices.device.type != "cuda":
-                return own(keyset, tensor)
-            count = indices.shape[1]
-            if indices.numel() * indices.element_size() <= LARGE:
-                ones = self.torch.ones(count, dtype=self.torch.bool)
-                same = self.torch.sparse_coo_tensor(self.view(indices), ones, tensor.shape[:indices.shape[0]], check_invariants=False)
-                count = same.coalesce()._nnz()
-            self.answer(count, ANSWERS)
-            try:
-                return own(keyset, tensor)
-            finally:
-                self.answer(0, 0)
-        return kernel
-
     def install(self):
         torch = self.torch
         has, computed = torch._C._dispatch_has_kernel_for_dispatch_key, torch._C._dispatch_has_computed_kernel_for_dispatch_key
         library = self.library = torch.library.Library("aten", "IMPL")
-        if LARGE and self.at_cuda:
-            own = torch.library.get_kernel("aten::_coalesce", "SparseCUDA").call_boxed
-            library.impl("_coalesce", self.coalesce(own), "SparseCUDA", with_keyset=True, allow_override=True)
-        elif LARGE:
-            own = self.aten._coalesce.default._handle.redispatch_boxed
-            library.impl("_coalesce", self.coalesce(own), "BackendSelect", with_keyset=True)
         for full in torch._C._dispatch_get_all_op_names():
             namespace, _, name = full.partition("::")
             if namespace != "aten" or name.startswith(SKIPPED) or not computed(full, "CUDA") or has(full, "CompositeImplicitAutograd"):
