@@ -4,6 +4,7 @@ import statistics
 BOUNDS = (0.001, 0.2, 1, 5)  # percent
 # What was found of rows that are off, or that do not run.
 EXAMINED = {
+    "adamss--llama-3.2-3B-rank32": "the shapes of its layers come from clusters of the true weights' singular vectors, which are not here.",
     "fourierft--flux2-klein-default": "cuFFT's work area for two dimensions is a model (`simulate/cufft.c`); with none, reserved is "
                                       "8.6 % lower.",
     "shira--flux2-klein-default": "its layers ask how many entries a mask of the weight's size has: 19 MB are too many to compute, so "
