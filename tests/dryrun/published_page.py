@@ -1,6 +1,8 @@
 """The page of published.py."""
 import statistics
 
+from published_inputs import SPREAD
+
 BOUNDS = (0.001, 0.2, 1, 5)  # percent
 # What was found of rows that are off, or that do not run.
 EXAMINED = {
@@ -30,7 +32,7 @@ class Texts:
 
 Llama-3.2-3B on MetaMathQA on the same card, published there too (`method_comparison/MetaMathQA`). The texts' lengths vary, and are not
 published but for their mean; nor is the data set here. Lengths are drawn from a gamma distribution of that mean, the same for all rows;
-its spread was fitted on the two rows that are marked \\*. {steps} steps instead of 5000: batches of an average bucket (the script sorts
+its spread ({spread} of the mean) was fitted on the two rows marked \\*. {steps} steps instead of 5000: batches of an average bucket (the script sorts
 80 texts by length and empties the cache after ten batches), and those around the longest text. MB (1e6 bytes): means of what the script
 reads after each of its first {period} steps, allocated and reserved, and the largest reserved of the whole run.
 """
@@ -82,7 +84,7 @@ def part(task, experiments, found, gpu, more, fitted=()):
             if experiment.name not in fitted:
                 for kind, value in one.items():
                     differences[kind].append(value)
-    yield page.text.format(gpu=gpu, period=task.period, steps=task.steps)
+    yield page.text.format(gpu=gpu, period=task.period, steps=task.steps, spread=SPREAD)
     yield from summary(page.kinds, differences, len(experiments) - len(fitted))
     yield "\n| experiment |" + " |".join(f" {kind}: published | ours | " for kind in page.kinds) + " |"
     yield "|---|" + "--:|--:|--:|" * len(page.kinds)
