@@ -59,7 +59,7 @@ class Texts:
     that make the first of 500 windows smaller."""
     folder, page = "method_comparison/MetaMathQA", pages.Texts
     period, window, steps = 250, 10, 30
-    packages, others = ("torch", "transformers", "datasets", "bitsandbytes"), ("accelerate",)
+    packages, others = ("torch", "transformers", "datasets", "bitsandbytes"), ("accelerate", "scikit-learn")
     settings = {"PYTHONOPTIMIZE": "1"}  # it asserts that the model knows English
     to_the_end = True
     fitted = ("ln_tuning--llama-3.2-3B-default", "lora--llama-3.2-3B-rank32")  # the spread of lengths

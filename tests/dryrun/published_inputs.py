@@ -62,7 +62,7 @@ IMAGES, IMAGE = "peft-internal-testing/cat-image-dataset", 512
 SAMPLES, MEAN, LONGEST, SPREAD = 20000, 208.9, 768, 0.40
 BUCKET = 80  # the script sorts as many by length
 DRAWS = 20
-ARTICLES, QUESTIONS = 4, 2  # of the data sets that it evaluates with
+ARTICLES, QUESTIONS = 4, 1  # of the data sets that it evaluates with
 GSM8K = """---
 configs:
 - config_name: main

@@ -38,9 +38,9 @@ ROWS = (
 )
 TEXT = """## Figures of other sources
 
-Each by a small script (`tests/dryrun/published/`) with random weights and {packages}, under `vramtrace dryrun --gpu` and the card that
-the source names, or one of its size. The sources do not tell all versions; those of transformers and PyTorch matter (GPT-2's training
-takes 14 % less today). MB (1e6 bytes); digits as published.
+Each by a small script (`tests/dryrun/published/`) with random weights and {packages}, under
+`vramtrace dryrun --gpu` with the card that the source names, or one of its size. The sources do not tell all versions; those of
+transformers and PyTorch matter (GPT-2's training takes 14 % less today). MB (1e6 bytes); digits as published.
 """
 
 
@@ -85,7 +85,7 @@ def part(found):
             sizes.append(abs(pages.difference(ours, float(published))))
             digits = len(published.partition(".")[2])
             yield (f"| {recipe} | {source} | {when}, {kind} | {published} | {ours:.{digits}f} | "
-                   f"{pages.difference(ours, float(published)):+.3f} % |")
+                   f"{pages.percent(pages.difference(ours, float(published)))} |")
     total = sum(len(figures) for *_, figures in ROWS)
     yield "\n" + ", ".join(f"within {bound} %: {sum(size <= bound for size in sizes)} of {total}" for bound in pages.BOUNDS) + "."
     if missing:

@@ -37,7 +37,6 @@ results = {
     "half": half.softmax(0).float().sum().item() > 0.9, "complex": torch.complex(t(1.0), t(2.0)).to(d).conj().imag.item(),
     "transposed": torch.arange(6, device=d).view(2, 3).t().contiguous().tolist(), "order": order, "order after": torch.randperm(6).tolist(),
     "noise": bool(((noise >= 0) & (noise < 1)).all()) and len(noise.unique()) > 50,
-    "coalesced": torch.sparse_coo_tensor(t([[0, 1, 1], [2, 0, 0]], device=d), torch.ones(3, device=d), (2, 3)).coalesce().values().numel(),
     "einsum": torch.einsum("i,i->", x.float(), x.float()).item(),
 }
 print(json.dumps(results))
