@@ -195,7 +195,9 @@ static void print_peak(const struct parts *parts, FILE *out)
     for (size_t i = 0; i < parts->count; i++)
         least = parts->items[i].needed_bytes < least ? parts->items[i].needed_bytes : least;
     if (parts->count > 1) {
-        if (cards < parts->count)
+        if (vt_world_is_given())
+            fprintf(out, "; %zu ranks need ", parts->count);
+        else if (cards < parts->count)
             fprintf(out, "; %zu processes on %zu GPU%s need ", parts->count, cards, cards == 1 ? "" : "s");
         else
             fprintf(out, "; %zu GPUs need ", parts->count);

@@ -149,9 +149,9 @@ int vt_world_prepare(const char *rooms, int *gpu_count)
 /* ---- What a played rank noted ---- */
 
 struct notes {
-    struct ranks *groups;              /* that the rank is in */
-    size_t group_count, communicators; /* some have none */
-    struct ranks neighbors;            /* it sends letters to, or has some from */
+    struct ranks *groups; /* that the rank is in */
+    size_t group_count;
+    struct ranks neighbors; /* it sends letters to, or has some from */
     bool reads_letters, is_uneven;
 };
 
@@ -167,7 +167,6 @@ static void read_numbers(const char *text, struct ranks *ranks)
 static void read_note(const char *line, struct notes *notes)
 {
     if (!strncmp(line, "group", 5) || !strncmp(line, "known", 5)) {
-        notes->communicators += line[0] == 'g';
         notes->groups = vt_resize(notes->groups, notes->group_count + 1, sizeof *notes->groups);
         notes->groups[notes->group_count] = (struct ranks){.count = 0};
         read_numbers(line + 5, &notes->groups[notes->group_count++]);
@@ -391,7 +390,7 @@ static void note_played(const struct ranks *together, struct ranks *played)
         struct notes notes = read_notes(world.plays, rank);
 
         if (file && !has(played, rank))
-            fprintf(file, "%d %zu %d\n", rank, notes.communicators, notes.is_uneven);
+            fprintf(file, "%d %d\n", rank, notes.is_uneven);
         add(played, rank);
         free_notes(&notes);
     }
@@ -456,7 +455,7 @@ void vt_world_say(int rank, FILE *out)
 {
     char *path = world.size ? vt_print_text("%s/played", world.rooms) : NULL;
     FILE *file = path ? fopen(path, "re") : NULL;
-    size_t most = 0, communicators, count = 0;
+    size_t count = 0;
     bool is_uneven = false;
     int one, uneven;
 
@@ -464,9 +463,8 @@ void vt_world_say(int rank, FILE *out)
     if (!file)
         return;
     fprintf(out, "  played of %d ranks:", world.size);
-    for (; fscanf(file, "%d %zu %d", &one, &communicators, &uneven) == 3; count++) {
+    for (; fscanf(file, "%d %d", &one, &uneven) == 2; count++) {
         fprintf(out, "%s %d", count ? "," : "", one);
-        most = communicators > most ? communicators : most;
         is_uneven |= uneven != 0;
     }
     fclose(file);
@@ -479,9 +477,6 @@ void vt_world_say(int rank, FILE *out)
         fputs("  assumed: each rank sends to its experts what this one sends to its own; real routing may "
               "need more\n",
               out);
-    if (most)
-        fprintf(out, "  not included: NCCL's own buffers, of %zu communicator%s\n", most,
-                most == 1 ? "" : "s");
 }
 
 void vt_world_remove(void)

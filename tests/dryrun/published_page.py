@@ -33,8 +33,8 @@ class Texts:
 Llama-3.2-3B on MetaMathQA on the same card, published there too (`method_comparison/MetaMathQA`). The texts' lengths vary, and are not
 published but for their mean; nor is the data set here. Lengths are drawn from a gamma distribution of that mean, the same for all rows;
 its spread ({spread} of the mean) was fitted on the two rows marked \\*. {steps} steps instead of 5000: batches of an average bucket (the
-script sorts 80 texts by length and empties the cache after ten batches), and those around the longest text. MB (1e6 bytes): means of what the
-script reads after each of its first {period} steps, allocated and reserved, and the largest reserved of the whole run.
+script sorts 80 texts by length and empties the cache after ten batches), and those around the longest text. MB (1e6 bytes): means of
+what the script reads after each of its first {period} steps, allocated and reserved, and the largest reserved of the whole run.
 """
 
 

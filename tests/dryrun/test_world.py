@@ -33,7 +33,7 @@ def test_ranks_that_may_differ(tmp_path):
     (tmp_path / "x").mkdir()
     done = dry(tmp_path, [PYTHON, world.PROGRAM, "hsdp", "counters"], "--world", "64", "--gpu", world.GPU, "--steps", "2")
     assert done.status == 0 and played(tmp_path) == [0, 31, 32, 63], done.error
-    told = ("4 GPUs need", "played of 64 ranks: 0, 63, 32, 31; all alike;", "3 communicators")
+    told = ("4 ranks need", "played of 64 ranks: 0, 63, 32, 31; all alike;", "a communicator × 3")
     assert all(text in done.error for text in told), done.error
 
 
