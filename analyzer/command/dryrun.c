@@ -4,6 +4,7 @@
 #include "command/dryrun_answer.h"
 #include "command/dryrun_changes.h"
 #include "command/dryrun_like.h"
+#include "command/dryrun_search.h"
 #include "command/dryrun_trials.h"
 #include "command/dryrun_world.h"
 #include "command/output.h"
@@ -226,10 +227,11 @@ static int set_option(const struct option *option, const char *value)
         }
         return vt_trials_add(&trials, value);
     case ADVISE:
-        trials.advise = true;
+        trials.advise = vt_search_advice;
         return 0;
     case FIT:
         trials.fit = value;
+        trials.search = vt_search_largest;
         return value[0] ? 0 : vt_wrong_use("%s needs a name, such as batch_size", option->name);
     case JSON:
         trials.json_path = value;
@@ -354,9 +356,8 @@ static int prepare(char **words)
     text = vt_print_text("simulated: %s, values off", chosen.gpu->key); /* "on" once PyTorch's are computed */
     vt_run_set("VRAMTRACE_STANDIN_MARK", text, true);
     free(text);
-    /* Else the whole GPU is in use from the start, whatever is needed. */
-    vt_run_set("XLA_PYTHON_CLIENT_PREALLOCATE", "false", false);
-    vt_run_set("TF_FORCE_GPU_ALLOW_GROWTH", "true", false);
+#define VT_GROWS(name, value) vt_run_set(name, value, false);
+#include "command/dryrun_environment.def"
     vt_run_set("VRAMTRACE_STANDIN_COPY", "1MiB",
                false); /* as what is computed, so that large models take no memory */
     free(folder);

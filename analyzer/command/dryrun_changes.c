@@ -17,6 +17,10 @@ static const struct change {
 #include "command/dryrun_changes.def"
 #undef X
 };
+static const char *const allocator_variables[] = {
+#define VT_ALLOCATOR(name) name,
+#include "command/dryrun_environment.def"
+};
 #define CHANGE_COUNT (sizeof changes_known / sizeof *changes_known)
 
 static size_t name_bytes(const char *change)
@@ -159,9 +163,9 @@ static int apply(const char *change)
     case ALLOCATOR:
         name = strchr(value, '=') ? vt_copy_text(value) : vt_print_text("%s=True", value);
         *strchr(name, '=') = ':';
-        add_to_list("PYTORCH_CUDA_ALLOC_CONF", name);
-        if (getenv("PYTORCH_ALLOC_CONF"))
-            add_to_list("PYTORCH_ALLOC_CONF", name);
+        add_to_list(allocator_variables[0], name);
+        if (getenv(allocator_variables[1]))
+            add_to_list(allocator_variables[1], name);
         free(name);
         break;
     case ENVIRONMENT:

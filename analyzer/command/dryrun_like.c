@@ -15,8 +15,10 @@
 /* How its memory was managed. */
 static void set_environment(const struct vt_trace *trace)
 {
-    static const char *const names[] = {"PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF",
-                                        "PYTORCH_NO_CUDA_MEMORY_CACHING", "CUBLAS_WORKSPACE_CONFIG"};
+    static const char *const names[] = {
+#define VT_ALLOCATOR(name) name,
+#include "command/dryrun_environment.def"
+    };
 
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (vt_launch_variable(trace, names[i]))

@@ -1,4 +1,5 @@
 /* Looks for changes that make a program fit, and for the largest value that does. */
+#include "command/dryrun_search.h"
 #include "command/dryrun_changes.h"
 #include "command/dryrun_trials.h"
 

@@ -1,6 +1,6 @@
 /* What trials found, as a table and as JSON. */
 #include "command/dryrun_changes.h"
-#include "command/dryrun_trials.h"
+#include "command/dryrun_table.h"
 
 #include <cJSON.h>
 #include <errno.h>

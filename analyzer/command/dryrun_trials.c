@@ -293,14 +293,14 @@ int vt_trials_run(const struct vt_trials *trials, const struct vt_runner *runner
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
     if (trials->fit)
-        return vt_search_largest(trials->fit, words, stderr);
+        return trials->search(trials->fit, words, stderr);
     first = vt_trial_with("");
     status = first->status;
     if (!first->outcome.told)
         return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     for (size_t i = 0; trials->changes[i]; i++)
         vt_trial_with(trials->changes[i]);
-    best = trials->advise ? vt_search_advice(first) : NULL;
+    best = trials->advise ? trials->advise(first) : NULL;
     best = best ? best : least();
     fputc('\n', stderr);
     vt_put_trials(runs.items, runs.count, best, stderr);

@@ -1,5 +1,6 @@
 #include "findings/advice.h"
 
+#include <string.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -172,4 +173,18 @@ void vt_advice_end(struct vt_advice_search *search)
         free(search->found[kind].items);
     vt_adviser_free(&search->adviser);
     free(search);
+}
+
+const char *vt_change_of_advice(const char *kind)
+{
+    static const struct {
+        const char *name, *change;
+    } kinds[] = {
+#define VT_ADVICE(id, name, find, change) {name, change},
+#include "findings/findings.def"
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (!strcmp(kinds[i].name, kind))
+            return kinds[i].change;
+    return "";
 }

@@ -1,5 +1,4 @@
 #include "findings/adviser.h"
-#include "findings/advice.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -166,20 +165,6 @@ void vt_advise(struct vt_adviser *adviser, enum vt_advice_kind kind, uint64_t by
     advice->how = remedy->how;
     advice->stack_id = about.stack_id;
     snprintf(advice->module, sizeof advice->module, "%.150s", about.module ? about.module : "");
-}
-
-const char *vt_change_of_advice(const char *kind)
-{
-    static const struct {
-        const char *name, *change;
-    } kinds[] = {
-#define VT_ADVICE(id, name, find, change) {name, change},
-#include "findings/findings.def"
-    };
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (!strcmp(kinds[i].name, kind))
-            return kinds[i].change;
-    return "";
 }
 
 static int compare_advice(const void *left, const void *right)
