@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Fails if a change raises the GPU memory that a program needs. No GPU is used: both versions run as `vramtrace dryrun`.
 
-    memory.py --base COMMIT [--gpu h100-80gb] [--tolerance 2%] [--out FOLDER] -- python train.py
+    compare_memory.py --base COMMIT [--gpu h100-80gb] [--tolerance 2%] [--out FOLDER] -- python train.py
 
 COMMIT is checked out beside the working tree, and the command runs in both. Prints a table in Markdown; GitHub shows it in the summary
 of the job, and FOLDER (memory) has it as summary.md, with both traces. The exit status is 1 if the peak rose by more than the tolerance.
@@ -21,7 +21,7 @@ def run(*words, **settings):
 
 def dryrun(options, folder, trace):
     if run("vramtrace", "dryrun", "--gpu", options.gpu, "-o", trace, *options.command, cwd=folder).returncode:
-        sys.exit(f"memory.py: the program failed or does not fit on {options.gpu} in {folder}")
+        sys.exit(f"compare_memory.py: the program failed or does not fit on {options.gpu} in {folder}")
 
 
 def peaks(trace):
