@@ -68,7 +68,8 @@ def by_hand(name, path):
     if "#ifdef STANDIN_" in text and not part:
         return set()
     definition = re.compile(r"^(?!static|struct|enum|#)\w[\w \*]*?\b(\w+)\([^;]*?\)(?: /\*.*?\*/)?\s*\{", re.S | re.M)
-    return set(definition.findall(part[1] if part else text))
+    same = re.compile(r"^SAME\((\w+), ", re.M)  # another name of a function
+    return {name for kind in (definition, same) for name in kind.findall(part[1] if part else text)}
 
 
 def version_of(name, file):
