@@ -148,6 +148,20 @@ static int choose_gpu_alike(void)
     return 0;
 }
 
+/* The command runs in the recorded folder; what it leaves comes here, as ever. */
+static int keep_traces_here(void)
+{
+    const char *out = getenv("VRAMTRACE_OUT");
+    char folder[PATH_MAX + 1];
+
+    if (out && out[0])
+        return 0;
+    if (!getcwd(folder, sizeof folder - 1))
+        return vt_wrong_use("cannot tell the current folder: %s", strerror(errno));
+    vt_run_set("VRAMTRACE_OUT", strcat(folder, "/"), true);
+    return 0;
+}
+
 /* The recorded process's part of its job. */
 static int play_alike(void)
 {
@@ -219,6 +233,7 @@ static int set_option(const struct option *option, const char *value)
         chosen.is_like = true;
         result = vt_like_read(value, &chosen.like);
         runner.words = chosen.like.words;
+        runner.folder = chosen.like.folder;
         return result;
     case TRY:
         if (!strcmp(value, "help")) {
@@ -294,7 +309,7 @@ static char *find_simulation(void)
 /* Ranks of one job meet in it: NCCL's messages, and what each process has of a GPU. */
 static int make_rooms(void)
 {
-    char *shared;
+    char *shared, *notes;
 
     if (!vt_rooms_make(chosen.rooms, sizeof chosen.rooms))
         return vt_wrong_use("cannot make a folder in /dev/shm or /tmp: %s", strerror(errno));
@@ -302,6 +317,9 @@ static int make_rooms(void)
     vt_run_set("VRAMTRACE_STANDIN_ROOMS", chosen.rooms, true);
     vt_run_set("VRAMTRACE_STANDIN_SHARED", shared, true);
     free(shared);
+    notes = vt_print_text("%s/changed", chosen.rooms);
+    vt_run_set("VRAMTRACE_DRYRUN_NOTES", notes, true); /* also of ranks, which have rooms of their own */
+    free(notes);
     return 0;
 }
 
@@ -328,6 +346,8 @@ static int prepare(char **words)
             result = set_option(&options[i], options[i].initial);
     if (!result && chosen.is_like && !gpu_is_given)
         result = choose_gpu_alike();
+    if (!result && chosen.is_like)
+        result = keep_traces_here();
     if (!result && chosen.is_like && chosen.like.world > 1 && !vt_world_is_given())
         result = play_alike();
     if (vt_trials_are_wanted(&trials))
@@ -371,15 +391,15 @@ static void answer(const struct vt_run_trace *traces, size_t count, const struct
 
     if (chosen.is_like && outcome.told && !vt_trials_say_nothing())
         vt_like_compare(&chosen.like, outcome.used_bytes, stderr);
-    vt_trials_note(&outcome, chosen.rooms);
+    vt_trials_note(&outcome);
 }
 
 static int begin_trial(bool ample)
 {
+    int result = make_rooms();
+
     if (ample)
         vt_run_set("VRAMTRACE_STANDIN_MEMORY", AMPLE_BYTES, true);
-    const int result = make_rooms();
-
     return result ? result : vt_world_prepare(chosen.rooms, &chosen.gpu_count);
 }
 

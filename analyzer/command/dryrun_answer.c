@@ -352,6 +352,7 @@ struct vt_dry_outcome vt_dryrun_answer(const struct vt_gpu *gpu, const struct vt
 
         outcome = (struct vt_dry_outcome){.told = true,
                                           .ran_out = parts.worst->ran_out,
+                                          .timed_out = end->timed_out,
                                           .used_bytes = device->peak.state.used_bytes,
                                           .needed_bytes = parts.worst->needed_bytes,
                                           .total_bytes = device->total_bytes};

@@ -17,7 +17,7 @@ struct vt_gpu {
 
 /* Of the GPU that needs most. Has no pointers: it is passed between processes. */
 struct vt_dry_outcome {
-    bool told, ran_out;
+    bool told, ran_out, timed_out;
     uint64_t used_bytes, needed_bytes, total_bytes; /* at most: in use, and with all that is reserved */
     char proposals[VT_PROPOSALS][160];              /* changes that its findings propose, "" = none more */
 };

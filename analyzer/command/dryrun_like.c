@@ -7,7 +7,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/format.h"
 #include "report/launch_info.h"
@@ -64,12 +63,13 @@ int vt_like_read(const char *path, struct vt_like *like)
     for (int i = 0; i < trace->argument_count; i++)
         like->words[i] = vt_copy_text(trace->arguments[i]);
     read_device(loaded.report, like);
+    if (!like->gpu_name)
+        return vt_wrong_use("--like %s: no GPU memory was recorded there", path);
     launch = vt_launch_read(trace);
     like->rank = launch.rank;
     like->world = launch.world_size;
     set_environment(trace);
-    if (trace->working_folder && chdir(trace->working_folder))
-        vt_say("--like: there is no folder %s any more: the command starts here", trace->working_folder);
+    like->folder = trace->working_folder;
     return 0;
 }
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 struct vt_like {
+    const char *folder;   /* of its process; NULL = not known */
     char **words;         /* of the command; NULL ends them */
     const char *gpu_name; /* as the driver calls it */
     uint64_t total_bytes; /* of the GPU */
@@ -15,7 +16,7 @@ struct vt_like {
     int rank, world;      /* -1 and 0: not of a job */
 };
 
-/* Reads a trace, goes to the folder of its process and sets what its environment had of PyTorch's allocator.
+/* Reads a trace, and sets what its process's environment had of PyTorch's allocator.
  * 0, or a line was said and the exit status is returned. What it gives lives as long as the process. */
 int vt_like_read(const char *path, struct vt_like *like);
 /* One line: how near the peak of the dry run is to the recorded one. */

@@ -15,7 +15,7 @@
 
 bool vt_trial_failed(const struct vt_trial *trial)
 {
-    return !trial->outcome.told || (trial->status && !trial->outcome.ran_out);
+    return !trial->outcome.told || (trial->status && !trial->outcome.ran_out && !trial->outcome.timed_out);
 }
 
 bool vt_trial_fits(const struct vt_trial *trial)

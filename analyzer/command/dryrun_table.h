@@ -19,7 +19,7 @@ struct vt_trial {
     char last_line[160];               /* of the program, if it failed */
 };
 
-/* It ended with an error that is not an out of memory. */
+/* It ended with an error that is neither an out of memory nor the time limit. */
 bool vt_trial_failed(const struct vt_trial *trial);
 bool vt_trial_fits(const struct vt_trial *trial);
 /* Needs less than the first. */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -91,12 +92,11 @@ static void add_note(struct vt_trial *run, const char *format, ...)
 }
 
 /* What Python noted: NAME, + or -, and what was changed, or why nothing was. */
-static void read_notes(struct vt_trial *run, const char *rooms)
+static void read_notes(struct vt_trial *run)
 {
     static char lines[MOST_NOTES][NOTE_BYTES];
-    char *path = vt_print_text("%s/changed", rooms);
     char *copy = vt_copy_text(getenv("VRAMTRACE_DRYRUN_TRY") ? getenv("VRAMTRACE_DRYRUN_TRY") : "");
-    const size_t line_count = read_lines(path, lines);
+    const size_t line_count = read_lines(getenv("VRAMTRACE_DRYRUN_NOTES"), lines);
 
     for (char *rest = copy, *change; (change = strsep(&rest, ","));) {
         const int bytes = (int)strcspn(change, "=");
@@ -119,7 +119,6 @@ static void read_notes(struct vt_trial *run, const char *rooms)
         else if (strstr(what, ", was "))
             add_note(run, "%.*s: %s", bytes, change, what);
     }
-    free(path);
     free(copy);
 }
 
@@ -128,14 +127,14 @@ bool vt_trials_say_nothing(void)
     return runs.is_child && !is_first();
 }
 
-void vt_trials_note(const struct vt_dry_outcome *outcome, const char *rooms)
+void vt_trials_note(const struct vt_dry_outcome *outcome)
 {
     struct vt_trial *run = &runs.items[runs.count - 1];
 
     if (!runs.is_child)
         return;
     run->outcome = *outcome;
-    read_notes(run, rooms);
+    read_notes(run);
 }
 
 /* Its own words and environment; a trial's output goes to `log`, its traces beside the first run's folder or
@@ -155,6 +154,8 @@ static int be_the_run(const struct vt_trial *run, bool ample, int log)
             place = vt_print_text("%s%s/", out, run->changes);
             for (char *at = place + bytes; *at && at[1]; at++)
                 *at = *at == '/' ? '_' : *at;
+            if (mkdir(place, 0777) && errno != EEXIST)
+                return vt_wrong_use("%s: %s", place, strerror(errno));
         } else {
             place = vt_print_text("%s/", getenv("VRAMTRACE_STANDIN_ROOMS"));
         }
@@ -277,11 +278,15 @@ static void write_json(const char *path, const struct vt_trial *best)
         vt_say("--json %s: %s", path, strerror(result ? -result : errno));
 }
 
+static int exit_status(const struct vt_trial *trial)
+{
+    return WIFEXITED(trial->status) ? WEXITSTATUS(trial->status) : 128 + WTERMSIG(trial->status);
+}
+
 int vt_trials_run(const struct vt_trials *trials, const struct vt_runner *runner, char **words)
 {
     const struct sigaction action = {.sa_handler = pass_on};
     const struct vt_trial *best, *first;
-    int status;
 
     runs.wanted = trials;
     runs.runner = runner;
@@ -295,9 +300,12 @@ int vt_trials_run(const struct vt_trials *trials, const struct vt_runner *runner
     if (trials->fit)
         return trials->search(trials->fit, words, stderr);
     first = vt_trial_with("");
-    status = first->status;
-    if (!first->outcome.told)
-        return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (!first)
+        return 128 + was_stopped;
+    if (vt_trial_failed(first)) {
+        vt_say("the program failed as it is: nothing was tried");
+        return exit_status(first);
+    }
     for (size_t i = 0; trials->changes[i]; i++)
         vt_trial_with(trials->changes[i]);
     best = trials->advise ? trials->advise(first) : NULL;
@@ -308,5 +316,5 @@ int vt_trials_run(const struct vt_trials *trials, const struct vt_runner *runner
         write_json(trials->json_path, best);
     if (was_stopped)
         return 128 + was_stopped;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return exit_status(first);
 }

@@ -28,7 +28,7 @@ int vt_trials_add(struct vt_trials *trials, const char *changes);
 int vt_trials_run(const struct vt_trials *trials, const struct vt_runner *runner, char **words);
 /* In the child of such a run, when it has ended: whether its answer is not to be printed; and notes it. */
 bool vt_trials_say_nothing(void);
-void vt_trials_note(const struct vt_dry_outcome *outcome, const char *rooms);
+void vt_trials_note(const struct vt_dry_outcome *outcome);
 
 /* Runs it; NULL: it could not, or the user stopped it. */
 const struct vt_trial *vt_trial_with(const char *changes);

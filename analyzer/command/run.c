@@ -347,6 +347,8 @@ int vt_run_start(const struct vt_runner *runner, char **words)
     if (result) /* no process more is allowed */
         return vt_run_become(words);
     if (!end.pid) {
+        if (runner->folder && chdir(runner->folder))
+            vt_say("cannot go to %s: %s; the command starts here", runner->folder, strerror(errno));
         if (runner->play)
             return runner->play(words);
         result = vt_run_become(words);

@@ -24,7 +24,8 @@ struct vt_runner {
     void (*end)(void); /* when the command has ended */
     void (*print_help)(FILE *out);
     unsigned limit_s;
-    char **words; /* the command, if none is given; NULL = one must be */
+    char **words;       /* the command, if none is given; NULL = one must be */
+    const char *folder; /* where it starts; NULL = here */
     /* Instead of vt_run_start: may call it more than once, each time in a child. NULL = none */
     int (*start)(char **words);
 };

@@ -1,8 +1,8 @@
 #include "findings/advice.h"
 
-#include <string.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/allocate.h"
 #include "base/task.h"

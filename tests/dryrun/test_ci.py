@@ -1,4 +1,4 @@
-"""examples/ci/compare_memory.py, with a commit and a change: it fails if the change needs more memory, and writes its table for the summary."""
+"""examples/ci/compare_memory.py, of a commit and a change: it fails if the change needs more, and writes its table for the summary."""
 import os
 import subprocess
 import sys
@@ -30,8 +30,8 @@ def test_a_change_that_needs_more_fails(tmp_path, width, status):
     summary = tmp_path / "summary"
     environment = {**ENVIRONMENT, "PATH": f"{os.path.dirname(PROGRAM)}:{os.environ['PATH']}", "GITHUB_ACTIONS": "true",
                    "GITHUB_STEP_SUMMARY": str(summary), "LANG": "C.UTF-8"}
-    done = subprocess.run([sys.executable, ROOT / "examples/ci/compare_memory.py", "--base", "HEAD", "--", PYTHON, "train.py"], cwd=tmp_path,
-                          env=environment, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, ROOT / "examples/ci/compare_memory.py", "--base", "HEAD", "--", PYTHON, "train.py"],
+                          cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert done.returncode == status, done.stderr
     assert ("::error" in done.stdout) == bool(status)
     told = summary.read_text()

@@ -1,12 +1,13 @@
 """dryrun --try, --advise and --fit: a change from outside saves what the same edit by hand saves, to the byte, by PyTorch's counters."""
 import json
 import re
+import subprocess
 
 import pytest
 
 import trials
 from dry import PROGRAMS, PYTHON, dry
-from helpers import run
+from helpers import ENVIRONMENT, PROGRAM, RUN, run
 
 SHORT = ("no_grad=evaluate,checkpoint=blocks.*,bf16", "no_grad=evaluate,foreach=off,need_weights=off,zero_grad=early,batch=8")
 FEW = ("no_grad", "need_weights", "inplace", "zero_grad", "foreach")  # edits of which the findings need not speak
@@ -67,3 +68,38 @@ def test_like_a_recorded_run(tmp_path):
     assert done.output == ran.stdout, "allocated and reserved"
     told = re.search(r"recorded: (\S+ \S+) in use at its peak; here (\S+ \S+) \(([+-][\d.]+) %\)", done.error)
     assert told and abs(float(told[3])) <= 1, done.error
+
+
+def test_like_leaves_its_files_here(tmp_path):
+    """The command runs in the recorded folder, by the path that it had there."""
+    (tmp_path / "there").mkdir()
+    (tmp_path / "here").mkdir()
+    (tmp_path / "there" / "one.py").write_text("import os, torch\ntorch.ones(1 << 20, device='cuda')\nprint(os.getcwd())\n")
+    ran = subprocess.run([*RUN, PROGRAM, "run", "-o", tmp_path / "recorded.vrt", PYTHON, "one.py"], cwd=tmp_path / "there",
+                         env=ENVIRONMENT, capture_output=True, text=True, check=True)
+    done = subprocess.run([PROGRAM, "dryrun", "--like", "../recorded.vrt", "--try", "env:A=b", "--json", "told.json"], cwd=tmp_path / "here",
+                          env={**ENVIRONMENT, "VRAMTRACE_STANDIN_MEMORY": ""}, capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout == ran.stdout == f"{tmp_path / 'there'}\n", done.stderr
+    assert (tmp_path / "here" / "told.json").exists() and len(list((tmp_path / "here").glob("*.vrt"))) == 1
+    assert [file.name for file in (tmp_path / "there").iterdir()] == ["one.py"]
+
+
+def test_like_a_run_without_memory(tmp_path):
+    run([PYTHON, "-c", "import torch; torch.cuda.mem_get_info()"], trace=tmp_path / "x.vrt")
+    done = dry(tmp_path, [], "--like", tmp_path / "x.vrt")
+    assert done.status == 2 and "no GPU memory was recorded there" in done.error
+
+
+def test_a_program_that_fails_is_not_tried(tmp_path):
+    (tmp_path / "one.py").write_text("import torch\ntorch.ones(9, device='cuda')\nraise SystemExit(7)\n")
+    done = dry(tmp_path, [PYTHON, tmp_path / "one.py"], "--try", "foreach=off")
+    assert done.status == 7 and "the program failed as it is: nothing was tried" in done.error and "run 2" not in done.error
+
+
+def test_changes_of_ranks(tmp_path):
+    told, script = tmp_path / "told.json", tmp_path / "one.py"
+    script.write_text("import torch\nnet = torch.nn.Linear(99, 99).cuda()\ntorch.optim.AdamW(net.parameters())\n")
+    done = dry(tmp_path, [PYTHON, script], "--world", "2", "--rank", "1", "--try", "foreach=off", "--json", told)
+    first, second = json.loads(told.read_text())["trials"]
+    assert second["changed"] == 1 and second["note"] == "", done.error
+    assert list((tmp_path / "x" / "foreach=off").glob("*.vrt")), "traces of each run are kept in a folder"

@@ -6,7 +6,6 @@ import contextlib
 import functools
 import importlib
 import inspect
-import os
 import re
 
 from . import say, setting
@@ -17,7 +16,7 @@ MARK = "_vramtrace_part"  # of a module: "root" = the program calls it, "inner" 
 
 @functools.cache
 def note(name, text, applied=True):
-    with open(os.path.join(os.environ["VRAMTRACE_STANDIN_ROOMS"], "changed"), "a") as file:
+    with open(setting("NOTES"), "a") as file:
         file.write(f"{name}\t{'+' if applied else '-'}\t{text}\n")
 
 
