@@ -77,8 +77,8 @@ def test_like_leaves_its_files_here(tmp_path):
     (tmp_path / "there" / "one.py").write_text("import os, torch\ntorch.ones(1 << 20, device='cuda')\nprint(os.getcwd())\n")
     ran = subprocess.run([*RUN, PROGRAM, "run", "-o", tmp_path / "recorded.vrt", PYTHON, "one.py"], cwd=tmp_path / "there",
                          env=ENVIRONMENT, capture_output=True, text=True, check=True)
-    done = subprocess.run([PROGRAM, "dryrun", "--like", "../recorded.vrt", "--try", "env:A=b", "--json", "told.json"], cwd=tmp_path / "here",
-                          env={**ENVIRONMENT, "VRAMTRACE_STANDIN_MEMORY": ""}, capture_output=True, text=True)
+    done = subprocess.run([PROGRAM, "dryrun", "--like", "../recorded.vrt", "--try", "env:A=b", "--json", "told.json"],
+                          cwd=tmp_path / "here", env=ENVIRONMENT, capture_output=True, text=True)
     assert done.returncode == 0 and done.stdout == ran.stdout == f"{tmp_path / 'there'}\n", done.stderr
     assert (tmp_path / "here" / "told.json").exists() and len(list((tmp_path / "here").glob("*.vrt"))) == 1
     assert [file.name for file in (tmp_path / "there").iterdir()] == ["one.py"]
