@@ -9,10 +9,14 @@ import tempfile
 from pathlib import Path
 
 from dry import PROGRAMS, PYTHON, dry
+from helpers import made_here
 
 ALL = ("foreach=off", "fused=on", "checkpoint=blocks.*", "bf16", "need_weights=off", "inplace=on", "no_grad=evaluate", "zero_grad=early",
        "batch=8", "batch=/4", "offload=activations", "optimizer=sgd", "no_grad=evaluate,foreach=off",
        "no_grad=evaluate,checkpoint=blocks.*,bf16", "no_grad=evaluate,bf16,fused=on,zero_grad=early,batch=8")
+TEXT = """Bytes that a change saves: as `dryrun --try` says it, and as PyTorch's counters say it of the program with the same edit by hand
+(`tests/dryrun/programs/trials.py`). Some save nothing here, or cost: that is what a trial is for.
+"""
 BY_HAND = {"batch=/4": "batch=4"}
 
 
@@ -43,6 +47,8 @@ def compare(folder, wanted):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         found = compare(folder, sys.argv[1:] or ALL)
+    print(made_here("Changes of a dry run, and the same edits by hand", "tests/dryrun/trials.py"))
+    print(TEXT)
     print("| changes | allocated: less by trial | by hand | reserved: less by trial | by hand | |\n|---|--:|--:|--:|--:|---|")
     for changes, (trial, hand) in found.items():
         same = "equal" if trial == hand else "**not equal**"
