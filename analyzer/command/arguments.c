@@ -42,9 +42,10 @@ enum command_bits {
         EVERY = -1
 };
 
-enum type { TYPE_FLAG, TYPE_TEXT, TYPE_NUMBER, TYPE_CHOICE, TYPE_AMOUNT };
+enum type { TYPE_FLAG, TYPE_TEXT, TYPE_WORDS, TYPE_NUMBER, TYPE_CHOICE, TYPE_AMOUNT };
 #define FLAG .type = TYPE_FLAG
 #define TEXT .type = TYPE_TEXT
+#define WORDS .type = TYPE_WORDS /* each is kept */
 #define NUMBER(from, to) .type = TYPE_NUMBER, .low = from, .high = to
 #define CHOICE(function, count) .type = TYPE_CHOICE, .word = function, .words = count
 #define NAMED(function, count)                                                                               \
@@ -193,6 +194,12 @@ static int read_amount(const struct option *option, const char *text, struct vt_
                         option->forms & VT_AMOUNT_PERCENT ? " or a percentage such as 2%" : "", text);
 }
 
+static void add_word(struct vt_words *words, const char *text)
+{
+    words->items = vt_resize(words->items, words->count + 1, sizeof *words->items);
+    words->items[words->count++] = text;
+}
+
 static int set_option(const struct option *option, const char *text, struct vt_arguments *arguments)
 {
     void *member = (char *)arguments + option->offset;
@@ -203,6 +210,9 @@ static int set_option(const struct option *option, const char *text, struct vt_a
         return 0;
     case TYPE_TEXT:
         *(const char **)member = text;
+        return 0;
+    case TYPE_WORDS:
+        add_word(member, text);
         return 0;
     case TYPE_NUMBER:
         return read_number(option, text, member);

@@ -31,6 +31,11 @@ struct vt_arguments {
     int table;                        /* enum vt_table_id, -1 = all */
     bool summary;                     /* report, export */
     bool full;                        /* more than the first screen */
+    struct vt_words {                 /* oom: of each --try */
+        const char **items;
+        size_t count;
+    } tries;
+    bool advise; /* oom */
     bool brief;                       /* text for an assistant, with its data if `json` */
     char **operands;
     int operand_count;

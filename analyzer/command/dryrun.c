@@ -134,17 +134,17 @@ static int choose_gpu(const char *text)
     return 0;
 }
 
-/* The recorded GPU, or one of its size. */
+/* The recorded GPU if it is known, with the memory that it had. */
 static int choose_gpu_alike(void)
 {
     char text[64];
 
-    for (size_t i = 1; i < GPU_COUNT; i++)
-        if (!strcmp(gpus[i].name, chosen.like.gpu_name))
-            return choose_gpu(gpus[i].key);
     snprintf(text, sizeof text, "%llu", (unsigned long long)chosen.like.total_bytes);
     if (chosen.like.total_bytes)
         vt_run_set("VRAMTRACE_STANDIN_MEMORY", text, false);
+    for (size_t i = 1; i < GPU_COUNT; i++)
+        if (!strcmp(gpus[i].name, chosen.like.gpu_name))
+            return choose_gpu(gpus[i].key);
     return 0;
 }
 

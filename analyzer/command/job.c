@@ -1,4 +1,5 @@
-/* report and oom for a folder or several traces, merged as one job; report.c does one trace. */
+/* report and oom for a folder or several traces, merged as one job; report.c does one trace. oom --try is a dry
+ * run of one of them. */
 #include "command/job_traces.h"
 #include "command/pager.h"
 #include "command/traces.h"
@@ -6,6 +7,7 @@
 #include "view/json/json.h"
 #include "view/text/views.h"
 
+#include <signal.h>
 #include <stdlib.h>
 
 static bool is_oom(const struct vt_arguments *arguments)
@@ -13,13 +15,48 @@ static bool is_oom(const struct vt_arguments *arguments)
     return arguments->command->bit == 1u << VT_COMMAND_OOM;
 }
 
+/* ---- Trying ---- */
+
+static bool is_trial(const struct vt_arguments *arguments)
+{
+    return arguments->tries.count || arguments->advise;
+}
+
+static int try_again(const struct vt_arguments *arguments, const char *path, struct vt_output *output)
+{
+    const struct vt_words *tries = &arguments->tries;
+    char **words = vt_allocate_zeros(2 * tries->count + 4, sizeof *words);
+    struct vt_arguments run = {.command = &vt_commands[VT_COMMAND_DRYRUN], .operands = words};
+    int status;
+
+    words[run.operand_count++] = "--like";
+    words[run.operand_count++] = (char *)path;
+    for (size_t i = 0; i < tries->count; i++) {
+        words[run.operand_count++] = "--try";
+        words[run.operand_count++] = (char *)tries->items[i];
+    }
+    if (arguments->advise)
+        words[run.operand_count++] = "--advise";
+    signal(SIGPIPE, SIG_DFL); /* the program inherits them */
+    signal(SIGXFSZ, SIG_DFL);
+    vt_say_as(run.command);
+    status = vt_command_dryrun(&run, output);
+    free(words);
+    return status;
+}
+
 /* ---- Printing ---- */
+
+static const char *first_to_fall(const struct vt_job *job)
+{
+    return job->processes[job->fall_count ? job->falls[0].process : 0].path;
+}
 
 /* The page of the process that ran out of memory first. */
 static int print_first(const struct vt_arguments *arguments, const struct vt_job *job,
                        struct vt_output *output)
 {
-    char *path[] = {(char *)job->processes[job->falls[0].process].path};
+    char *path[] = {(char *)first_to_fall(job)};
     struct vt_arguments alone = *arguments;
 
     alone.operands = path;
@@ -111,7 +148,8 @@ static int report_merged(struct vt_arguments *arguments, struct vt_output *outpu
     int status = read_job(arguments, files, &job);
 
     if (job->process_count) {
-        int printed = print_pages(arguments, job, output);
+        int printed = is_trial(arguments) ? try_again(arguments, first_to_fall(job), output)
+                                          : print_pages(arguments, job, output);
 
         status = printed > status ? printed : status;
     }
@@ -126,7 +164,8 @@ int vt_command_job(struct vt_arguments *arguments, struct vt_output *output)
     int status;
 
     if (!is_job(arguments))
-        return vt_command_report(arguments, output);
+        return is_trial(arguments) ? try_again(arguments, arguments->operands[0], output)
+                                   : vt_command_report(arguments, output);
     if (option)
         return vt_wrong_use("%s works on one trace: name one, or add --each for a %s of each trace", option,
                             arguments->command->name);

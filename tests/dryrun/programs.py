@@ -227,7 +227,7 @@ def last_error(output):
     lines = [re.sub(r"^\[?\w*rank\d+\]?:\s*", "", line) for line in told]
     errors = [line for line in lines if re.match(r"[\w.]*(Error|Exception|Interrupt)\b(: |$)", line) and "ChildFailedError" not in line]
     which = 0 if lines != told else -1
-    return errors[which][:160].replace("|", "\\|") if errors else ""
+    return re.sub(r" ?\(?/[\w./-]+\)?", "", errors[which])[:160].replace("|", "\\|") if errors else ""  # without this machine's paths
 
 
 class Row:

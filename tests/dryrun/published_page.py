@@ -1,4 +1,5 @@
 """The page of published.py."""
+import fnmatch
 import statistics
 
 from published_inputs import SPREAD
@@ -9,8 +10,7 @@ EXAMINED = {
     "adamss--llama-3.2-3B-rank32": "the shapes of its layers come from clusters of the true weights' singular vectors, which are not here.",
     "fourierft--flux2-klein-default": "cuFFT's work area for two dimensions is a model (`simulate/cufft.c`); with none, reserved is "
                                       "8.6 % lower.",
-    "shira--flux2-klein-default": "its layers ask how many entries a mask of the weight's size has: 19 MB are too many to compute, so "
-                                  "0 is told.",
+    "shira--*": "its layers ask how many entries a mask of the weight's size has: 19 MB are too many to compute, so 0 is told.",
     "waveft--flux2-klein-default": "its wavelets are transposed convolutions of the size of a weight; the work area that cuDNN takes for "
                                    "convolutions is not known, 0 here (deduced: nothing else in it asks a library for memory).",
 }
@@ -97,7 +97,7 @@ def part(task, experiments, found, gpu, more, fitted=()):
         yield from failed
     if not_run:
         yield f"\nNot run: {', '.join(not_run)}."
-    examined = [f"- {experiment.name}: {EXAMINED[experiment.name]}" for experiment in experiments if experiment.name in EXAMINED]
+    examined = [f"- {names}: {text}" for names, text in EXAMINED.items() if fnmatch.filter([one.name for one in experiments], names)]
     if examined:
         yield "\nExamined:\n"
         yield from examined

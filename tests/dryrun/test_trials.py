@@ -84,6 +84,22 @@ def test_like_leaves_its_files_here(tmp_path):
     assert [file.name for file in (tmp_path / "there").iterdir()] == ["one.py"]
 
 
+def test_changes_for_a_job_that_ran_out_of_memory(tmp_path):
+    """`oom --try` is a dry run of the rank that fell first; its peak is that of PyTorch's counters in both runs."""
+    (tmp_path / "one.py").write_text(
+        "import sys, torch\nx = []\ntry:\n    for _ in range(int(sys.argv[2])):\n        x.append(torch.empty(1 << 28, device='cuda'))\n"
+        "finally:\n    print(torch.cuda.max_memory_allocated())\n")
+    (tmp_path / "job").mkdir()
+    for rank, number in enumerate((1, 9)):
+        ran = run([PYTHON, tmp_path / "one.py", "--n", str(number)], trace=tmp_path / "job" / f"rank{rank}.vrt", check=False,
+                  RANK=str(rank), WORLD_SIZE="1", VRAMTRACE_STANDIN_GPU="a10g", VRAMTRACE_STANDIN_MEMORY="4GiB")
+    done = subprocess.run([PROGRAM, "oom", "job", "--try", "arg:n=2", "--try", "arg:n=3"], cwd=tmp_path, env=ENVIRONMENT,
+                          capture_output=True, text=True)
+    assert "recorded: 3 GiB in use at its peak, when it ran out of memory; here 3 GiB (+0.0 %)" in done.stderr, done.stderr
+    assert ran.stdout == done.stdout.splitlines(True)[0] == f"{3 << 30}\n"
+    assert "fits with arg:n=2" in done.stderr and done.returncode == 0
+
+
 def test_like_a_run_without_memory(tmp_path):
     run([PYTHON, "-c", "import torch; torch.cuda.mem_get_info()"], trace=tmp_path / "x.vrt")
     done = dry(tmp_path, [], "--like", tmp_path / "x.vrt")
