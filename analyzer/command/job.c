@@ -1,5 +1,5 @@
-/* report and oom for a folder or several traces, merged as one job; report.c does one trace. oom --try is a dry
- * run of one of them. */
+/* report and oom for a folder or several traces, merged as one job; report.c does one trace. oom --try is a
+ * dry run of one of them. */
 #include "command/job_traces.h"
 #include "command/pager.h"
 #include "command/traces.h"
