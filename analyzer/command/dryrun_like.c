@@ -11,6 +11,8 @@
 #include "base/format.h"
 #include "report/launch_info.h"
 
+#define MOST_STEPS 50
+
 /* How its memory was managed. */
 static void set_environment(const struct vt_trace *trace)
 {
@@ -24,6 +26,16 @@ static void set_environment(const struct vt_trace *trace)
             vt_run_set(names[i], vt_launch_variable(trace, names[i]), false);
 }
 
+/* As many steps as it took to the peak, if they are not too many. */
+static void reach_step(uint32_t step)
+{
+    char text[16];
+
+    snprintf(text, sizeof text, "%u", step + 1);
+    if (step < MOST_STEPS)
+        vt_run_set("VRAMTRACE_DRYRUN_LEAST", text, false);
+}
+
 static void read_device(const struct vt_report *report, struct vt_like *like)
 {
     const struct vt_oom *last = report->refusal_count ? &report->refusals[report->refusal_count - 1] : NULL;
@@ -34,6 +46,7 @@ static void read_device(const struct vt_report *report, struct vt_like *like)
         if (device->peak.state.used_bytes <= like->used_bytes)
             continue;
         like->used_bytes = device->peak.state.used_bytes;
+        like->step = device->peak.state.step;
         like->gpu_name = device->name;
         like->total_bytes = device->total_bytes;
     }
@@ -69,6 +82,7 @@ int vt_like_read(const char *path, struct vt_like *like)
     like->rank = launch.rank;
     like->world = launch.world_size;
     set_environment(trace);
+    reach_step(like->step);
     like->folder = trace->working_folder;
     return 0;
 }
@@ -76,9 +90,11 @@ int vt_like_read(const char *path, struct vt_like *like)
 void vt_like_compare(const struct vt_like *like, uint64_t used_bytes, FILE *out)
 {
     const double apart = like->used_bytes ? ((double)used_bytes / (double)like->used_bytes - 1) * 100 : 0;
-    char recorded[32], here[32];
+    char recorded[32], here[32], step[48] = "";
 
-    fprintf(out, "  recorded: %s in use at its peak%s; here %s (%+.1f %%)\n",
+    if (like->step >= MOST_STEPS)
+        snprintf(step, sizeof step, " in step %u, which is not played", like->step);
+    fprintf(out, "  recorded: %s in use at its peak%s%s; here %s (%+.1f %%)\n",
             vt_format_bytes(like->used_bytes, recorded), like->ran_out ? ", when it ran out of memory" : "",
-            vt_format_bytes(used_bytes, here), apart);
+            step, vt_format_bytes(used_bytes, here), apart);
 }

@@ -12,6 +12,7 @@ struct vt_like {
     const char *gpu_name; /* as the driver calls it */
     uint64_t total_bytes; /* of the GPU */
     uint64_t used_bytes;  /* the recorded peak in use */
+    uint32_t step;        /* of that peak; 0 = before the first */
     bool ran_out;         /* the recorded run did */
     int rank, world;      /* -1 and 0: not of a job */
 };

@@ -2,7 +2,7 @@
 """Runs programs of programs.md, each in a fork of this process (tests/torch/children.py).
 
     runner.py FOLDER [--inspect] NAME[-remedy]...
-    runner.py --alone TRUTH [--names] NAME         a program of training/ or inference/, in this process
+    runner.py --alone TRUTH [--names] NAME         one that records a truth, in this process
 
 FOLDER gets NAME.log, NAME.vrt if VRAMTRACE_OUT is FOLDER/%p.vrt, NAME.truth of programs that write one, and NAME.failed if such a
 program ended otherwise than it should: one whose name begins with `killed` must be killed. The last line on stdout is JSON: {NAME: exit
@@ -78,7 +78,8 @@ def main():
     category_truth.Record.with_inspections = arguments.inspect or arguments.with_names
     folder, programs = arguments.folder, catalogue.read()
     if arguments.alone:
-        return train(programs[arguments.names[0]], folder)
+        program = programs[arguments.names[0]]
+        return (leak if program.topic == "leaks" else train)(program, folder)
     import_packages(programs[name] for name in arguments.names if name in programs)
     codes = children.run({name: job(name, folder) for name in arguments.names}, folder)
     for name, code in codes.items():

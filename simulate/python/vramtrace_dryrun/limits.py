@@ -3,7 +3,7 @@
 The first two passes over a DataLoader have VRAMTRACE_DRYRUN_BATCHES batches, later ones a single one: what comes between epochs, and
 after the last, is reached. Where gradients of several batches are added up, a pass has as many as two steps of the optimizer need. A
 loop that begins its loader anew for ever ends after thirty steps; without a DataLoader the program ends after three, or
-VRAMTRACE_DRYRUN_STEPS."""
+VRAMTRACE_DRYRUN_STEPS. VRAMTRACE_DRYRUN_LEAST: as many batches and steps at least, for what was recorded so late."""
 import functools
 
 from . import around, say, setting
@@ -37,7 +37,8 @@ class Short:
 
 
 def install(torch):
-    batches, steps = int(setting("BATCHES", "3")), int(setting("STEPS") or 0)
+    batches, steps, least = int(setting("BATCHES", "3")), int(setting("STEPS") or 0), int(setting("LEAST") or 0)
+    batches = batches and max(batches, least)
     used = {"loader": False}
     done = {"first": None, "backwards": 0, "steps": 0}
     loader = torch.utils.data.DataLoader
@@ -61,7 +62,7 @@ def install(torch):
         if id(optimizer) != done["first"]: # of several optimizers, each step steps the first once
             return
         done["steps"] += 1
-        most = steps or (STEPS_WITH_LOADER if used["loader"] else STEPS_WITHOUT_LOADER)
+        most = steps or max(least, STEPS_WITH_LOADER if used["loader"] else STEPS_WITHOUT_LOADER)
         if done["steps"] >= most:
             say(f"ended after {most} step{'s' if most > 1 else ''} of {type(optimizer).__name__}")
             raise SystemExit(0)
