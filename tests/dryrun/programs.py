@@ -152,7 +152,7 @@ class Runner:
         environment.update(PYTHONPATH=str(temporary / "hook"), PROGRAMS_COUNTERS=str(counters), LANG="C.UTF-8", HF_HUB_OFFLINE="1",
                            HF_HOME=str(temporary / "hub"), XDG_CACHE_HOME=str(temporary / "cache"), TOKENIZERS_PARALLELISM="false",
                            PATH=f"{pathlib.Path(self.python).parent}:{os.environ['PATH']}", WANDB_MODE="offline", OMP_NUM_THREADS="1",
-                           VRAMTRACE_DRYRUN_VALUES=values)
+                           VRAMTRACE_DRYRUN_VALUES=values, HF_DEACTIVATE_ASYNC_LOAD="1")
         with open(kept / "output", "w") as output:
             subprocess.run([sys.executable, "-c", START, measured, *map(str, command)], cwd=folder, env=environment, stdout=output,
                            stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
@@ -196,7 +196,8 @@ configuration and a tokenizer made for this; nothing is downloaded. Nothing here
 PyTorch's own counters (`torch.cuda.max_memory_allocated`, `_reserved`). *values off*: a run without values; "equal" is each allocation
 and each free of device memory in each process, in their order (frees between two allocations in any order; what is freed as Python
 ends is left aside). Where values decide sizes and so the two differ, a run with the values' kernels in place that compute nothing is
-compared with the one without. *trial*: peaks of an earlier prototype, with other code of ours under the same PyTorch, after as many
+compared with the one without. Transformers loads weights one after the other (`HF_DEACTIVATE_ASYNC_LOAD=1`): by its threads, their order
+is another in each run. *trial*: peaks of an earlier prototype, with other code of ours under the same PyTorch, after as many
 batches as it had. *s*, *host*: wall time and the largest resident memory of a process; other programs ran on the machine's two cores
 at the same time, so times are upper bounds. *status*: the program's own exit status.
 
