@@ -98,6 +98,11 @@ def test_workers_of_a_loader(tmp_path):
     assert "epoch 0: 5 of 100 batches" in done.output and done.output.endswith("end\n") and done.status == 0, done.error
 
 
+def test_all_batches(tmp_path):
+    done = python(tmp_path, "loops.py", "loader", options=("--batches", "0"))
+    assert done.output.splitlines()[-3:] == ["epoch 2: 100 of 100 batches", "evaluated 100", "end"] and done.status == 0, done.error
+
+
 def test_tensors_of_the_gpu_in_other_processes(tmp_path):
     done = python(tmp_path, "shared_tensor.py")
     assert done.output.split("\n")[:2] == ["torch.Size([1000, 1000]) cuda:0", "end"] and done.status == 0, done.error

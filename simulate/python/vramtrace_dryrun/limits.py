@@ -3,7 +3,8 @@
 The first two passes over a DataLoader have VRAMTRACE_DRYRUN_BATCHES batches, later ones a single one: what comes between epochs, and
 after the last, is reached. Where gradients of several batches are added up, a pass has as many as two steps of the optimizer need. A
 loop that begins its loader anew for ever ends after thirty steps; without a DataLoader the program ends after three, or
-VRAMTRACE_DRYRUN_STEPS. VRAMTRACE_DRYRUN_LEAST: as many batches and steps at least, for what was recorded so late."""
+VRAMTRACE_DRYRUN_STEPS; with VRAMTRACE_DRYRUN_BATCHES=0 nothing ends it. VRAMTRACE_DRYRUN_LEAST: as many batches and steps at least, for
+what was recorded so late."""
 import functools
 
 from . import around, say, setting
@@ -62,8 +63,8 @@ def install(torch):
         if id(optimizer) != done["first"]: # of several optimizers, each step steps the first once
             return
         done["steps"] += 1
-        most = steps or max(least, STEPS_WITH_LOADER if used["loader"] else STEPS_WITHOUT_LOADER)
-        if done["steps"] >= most:
+        most = steps or batches and max(least, STEPS_WITH_LOADER if used["loader"] else STEPS_WITHOUT_LOADER)
+        if most and done["steps"] >= most:
             say(f"ended after {most} step{'s' if most > 1 else ''} of {type(optimizer).__name__}")
             raise SystemExit(0)
 
