@@ -118,27 +118,31 @@ static uint64_t uncertain_bytes(const struct part *part)
                       CONTEXT_PART * (double)part->device->peak.state.context_bytes);
 }
 
+static void print_refusal(const struct part *part, FILE *out)
+{
+    const struct vt_report *report = part->loaded->report;
+    const struct vt_oom *last = &report->refusals[report->refusal_count - 1];
+
+    put_bytes(out, last->tried_bytes > last->asked_bytes ? last->tried_bytes : last->asked_bytes);
+    fputs(" needed in ", out);
+    print_moment(&(struct vt_state){.step = last->step, .phase = last->phase}, out);
+    if (last->free_known) {
+        fputs(", ", out);
+        put_bytes(out, last->free_bytes);
+        fputs(" free", out);
+    }
+}
+
 static void print_verdict(const struct vt_gpu *gpu, const struct parts *parts, FILE *out)
 {
     const struct part *worst = parts->worst;
     const struct vt_device_report *device = worst->device;
-    const struct vt_report *report = worst->loaded->report;
     const uint64_t free_bytes =
         device->total_bytes > worst->needed_bytes ? device->total_bytes - worst->needed_bytes : 0;
 
     if (worst->ran_out) {
-        const struct vt_oom *last = &report->refusals[report->refusal_count - 1];
-
-        fputs("✗ does not fit", out);
-        fprintf(out, " on %s: ", gpu->name);
-        put_bytes(out, last->tried_bytes > last->asked_bytes ? last->tried_bytes : last->asked_bytes);
-        fputs(" needed in ", out);
-        print_moment(&(struct vt_state){.step = last->step, .phase = last->phase}, out);
-        if (last->free_known) {
-            fputs(", ", out);
-            put_bytes(out, last->free_bytes);
-            fputs(" free", out);
-        }
+        fprintf(out, "✗ does not fit on %s: ", gpu->name);
+        print_refusal(worst, out);
         fputc('\n', out);
         return;
     }
@@ -215,11 +219,10 @@ static void print_peak(const struct parts *parts, FILE *out)
 }
 
 /* The largest categories at the moment that is shown. */
-static void print_categories(const struct part *part, FILE *out)
+static void print_categories(const struct part *part, const char *join, FILE *out)
 {
     const struct vt_state *state = &part->device->shown->state;
     uint64_t left[VT_CATEGORY_COUNT];
-    const char *join = "  ";
 
     memcpy(left, state->categories, sizeof left);
     left[VT_CATEGORY_CACHED] = left[VT_CATEGORY_CONTEXT] = left[VT_CATEGORY_HOST_PINNED] = 0;
@@ -235,7 +238,17 @@ static void print_categories(const struct part *part, FILE *out)
         left[most] = 0;
         join = " · ";
     }
-    fputc('\n', out);
+}
+
+static void note_obstacle(struct vt_dry_outcome *outcome, const struct part *part)
+{
+    FILE *text = fmemopen(outcome->obstacle, sizeof outcome->obstacle, "w");
+
+    if (!text)
+        return;
+    print_refusal(part, text);
+    print_categories(part, "; ", text);
+    fclose(text);
 }
 
 static void print_advice(const struct part *part, FILE *out)
@@ -357,11 +370,14 @@ struct vt_dry_outcome vt_dryrun_answer(const struct vt_gpu *gpu, const struct vt
                                           .needed_bytes = parts.worst->needed_bytes,
                                           .total_bytes = device->total_bytes};
         propose_all(&outcome, parts.worst);
+        if (outcome.ran_out)
+            note_obstacle(&outcome, parts.worst);
     }
     if (parts.worst && out) {
         print_verdict(gpu, &parts, out);
         print_peak(&parts, out);
-        print_categories(parts.worst, out);
+        print_categories(parts.worst, "  ", out);
+        fputc('\n', out);
         print_advice(parts.worst, out);
         vt_world_say(rank_of_worst(&parts), out);
         print_lacks(parts.worst->loaded->report, out);

@@ -19,7 +19,8 @@ struct vt_gpu {
 struct vt_dry_outcome {
     bool told, ran_out, timed_out;
     uint64_t used_bytes, needed_bytes, total_bytes; /* at most: in use, and with all that is reserved */
-    char proposals[VT_PROPOSALS][160];              /* changes that its findings propose, "" = none more */
+    char obstacle[160];                /* if it ran out: what was asked for, and what was there */
+    char proposals[VT_PROPOSALS][160]; /* changes that its findings propose, "" = none more */
 };
 
 /* Prints on stderr whether it fits, how much is needed, what holds it and what would help, if `out` is not

@@ -158,8 +158,7 @@ int vt_search_largest(const char *name, char **words, FILE *out)
         fprintf(out, "✗ not even %s1 fits\n", change);
     }
     if (worst)
-        fprintf(out, "  %s runs out of %s\n", worst->changes,
-                vt_format_bytes(worst->outcome.total_bytes, bytes));
+        fprintf(out, "  %s: %s\n", worst->changes, worst->outcome.obstacle);
     free(change);
     return best ? 0 : 1;
 }

@@ -35,6 +35,8 @@ def test_the_largest_batch_that_fits(tmp_path):
     for batch, verdict in ((size, True), (size + 1, False)):
         by_hand = dry(tmp_path, [PYTHON, PROGRAMS / "trials.py", "no_grad", f"batch={batch}"], "--gpu-memory", "1GiB")
         assert (by_hand.status == 0) == verdict, by_hand.error
+    obstacle = re.search(rf"^  batch={size + 1}: \S+ \S+ needed in step \d+, \w+, (\S+) MiB free; activations ", done.error, re.M)
+    assert obstacle[1] == f"{float(re.search('of which ([0-9.]+) MiB is free', by_hand.error)[1]):g}", done.error
 
 
 @pytest.mark.parametrize("options, words", [
