@@ -339,8 +339,8 @@ static void propose(struct vt_dry_outcome *outcome, const char *change, const ch
     }
 }
 
-/* The findings name changes; where memory ran out or is reserved and unused, the allocator's settings and the
- * batch are tried, too. */
+/* The findings name changes; where activations are a large part, half of their bytes, and where memory is
+ * reserved and unused, the allocator's settings are tried, too. */
 static void propose_all(struct vt_dry_outcome *outcome, const struct part *part)
 {
     const struct vt_advices *advices = &part->device->advices;
@@ -348,6 +348,8 @@ static void propose_all(struct vt_dry_outcome *outcome, const struct part *part)
 
     for (size_t i = 0; i < advices->count; i++)
         propose(outcome, vt_change_of_advice(advices->items[i].kind), advices->items[i].module);
+    if (device->peak.state.categories[VT_CATEGORY_ACTIVATION] > device->peak.state.used_bytes / 5)
+        propose(outcome, "bf16", "");
     if (device->reserved_peak_bytes > device->peak.state.used_bytes + device->peak.state.used_bytes / 20)
         propose(outcome, "alloc:expandable_segments", "");
 }

@@ -21,6 +21,7 @@ static const char *const allocator_variables[] = {
 #define VT_ALLOCATOR(name) name,
 #include "command/dryrun_environment.def"
 };
+#define BATCH_SIZE "batch_size" /* what an argument's name ends with; '-' is '_' */
 #define CHANGE_COUNT (sizeof changes_known / sizeof *changes_known)
 
 static size_t name_bytes(const char *change)
@@ -133,6 +134,31 @@ char **vt_find_argument(char **words, const char *name)
     return NULL;
 }
 
+/* "--per-device-batch_size=8" is. */
+static bool names_batch(const char *name)
+{
+    const size_t bytes = strcspn(name, "="), wanted = strlen(BATCH_SIZE);
+
+    return bytes >= wanted && is_same_name(name + bytes - wanted, BATCH_SIZE, wanted) &&
+           !strstr(name, "eval");
+}
+
+char *vt_batch_argument(char **words, unsigned part)
+{
+    for (char **at = words; *at; at++) {
+        const char *name = *at + strspn(*at, "-"), *value = strchr(name, '=');
+        char *end;
+        long size;
+
+        if (name == *at || !names_batch(name) || !(value = value ? value + 1 : at[1]))
+            continue;
+        size = strtol(value, &end, 10);
+        if (size >= (long)part && !*end)
+            return vt_print_text("arg:%.*s=%ld", (int)strcspn(name, "="), name, size / (long)part);
+    }
+    return NULL;
+}
+
 /* --name=value, --name value, name=value; else it is added. */
 static void set_argument(const char *name_and_value)
 {
@@ -198,7 +224,7 @@ char **vt_apply_changes(const char *changes, char **words)
 
 const char *vt_cost_of_change(const char *change)
 {
-    const struct change *known = find(change);
+    const struct change *known = find(names_batch(change) ? "batch" : change);
 
     return known ? known->cost : "";
 }

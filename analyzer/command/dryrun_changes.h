@@ -14,6 +14,9 @@ char **vt_apply_changes(const char *changes, char **words);
 const char *vt_cost_of_change(const char *change);
 /* The argument of this name among the words, or NULL: the value is behind it, or the next word. */
 char **vt_find_argument(char **words, const char *name);
+/* The change that divides the words' argument of the batch size by `part`; NULL = they have none. The caller
+ * frees it. */
+char *vt_batch_argument(char **words, unsigned part);
 void vt_print_changes(FILE *out);
 
 #endif

@@ -38,13 +38,13 @@ static void join(const struct vt_trial *const *chosen, size_t count, const struc
     }
 }
 
-/* Fewer of them, as long as it fits. */
-static const struct vt_trial *drop_some(const struct vt_trial **chosen, size_t count,
+/* Fewer of them, as long as it fits; the last one stays. Fewer than `least` were tried. */
+static const struct vt_trial *drop_some(const struct vt_trial **chosen, size_t count, size_t least,
                                         const struct vt_trial *best)
 {
     char text[sizeof best->changes];
 
-    for (size_t i = 0; i + 1 < count && count > 2;) {
+    for (size_t i = 0; i + 1 < count && count > least;) {
         const struct vt_trial *run;
 
         join(chosen, count, chosen[i], text, sizeof text);
@@ -59,9 +59,39 @@ static const struct vt_trial *drop_some(const struct vt_trial **chosen, size_t c
     return best;
 }
 
-const struct vt_trial *vt_search_advice(const struct vt_trial *first)
+/* Smaller batches, with the other changes: of the loader or, if the program makes none, by its argument. */
+static const struct vt_trial *try_batches(const struct vt_trial **chosen, size_t count, char **words)
 {
-    static const char *const batches[] = {"batch=/2", "batch=/4", "batch=/8"};
+    static struct vt_trial batch;
+    char text[sizeof batch.changes];
+    const struct vt_trial *run;
+    bool of_loader = true;
+
+    for (unsigned part = 2; part <= 8; part *= 2) {
+        char *argument = of_loader ? NULL : vt_batch_argument(words, part);
+
+        if (!of_loader && !argument)
+            return NULL;
+        if (argument)
+            snprintf(batch.changes, sizeof batch.changes, "%s", argument);
+        else
+            snprintf(batch.changes, sizeof batch.changes, "batch=/%u", part);
+        free(argument);
+        chosen[count] = &batch;
+        join(chosen, count + 1, NULL, text, sizeof text);
+        run = vt_trial_with(text);
+        if (!run || vt_trial_fits(run))
+            return run ? drop_some(chosen, count + 1, 1, run) : NULL;
+        if (of_loader && strstr(run->note, "batch: nothing")) {
+            of_loader = false;
+            part = 1;
+        }
+    }
+    return NULL;
+}
+
+const struct vt_trial *vt_search_advice(const struct vt_trial *first, char **words)
+{
     const struct vt_trial *useful[VT_PROPOSALS + 1], *best = NULL, *run;
     char text[sizeof best->changes];
     size_t count = 0, together;
@@ -84,17 +114,8 @@ const struct vt_trial *vt_search_advice(const struct vt_trial *first)
     if (vt_trial_fits(first))
         return best && vt_trial_fits(best) ? best : NULL;
     if (best && vt_trial_fits(best))
-        return drop_some(useful, together, best);
-    for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
-        join(useful, count, NULL, text, sizeof text - 16);
-        snprintf(text + strlen(text), 16, "%s%s", count ? "," : "", batches[i]);
-        run = vt_trial_with(text);
-        if (!run || !run->count || strstr(run->note, "batch: nothing"))
-            break;
-        if (vt_trial_fits(run))
-            return run;
-    }
-    return NULL;
+        return drop_some(useful, together, 2, best);
+    return try_batches(useful, count, words);
 }
 
 /* ---- The largest that fits ---- */

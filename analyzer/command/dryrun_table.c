@@ -11,6 +11,8 @@
 #include "base/allocate.h"
 #include "base/format.h"
 
+#define MOST_LINES 12u /* of an answer that does not show all */
+#define NAME_COLUMNS 32
 #define WORTH 0.002 /* of what is needed: less is not a saving */
 
 bool vt_trial_failed(const struct vt_trial *trial)
@@ -63,7 +65,7 @@ static void put_row(const struct vt_trial *trial, const struct vt_trial *first, 
     snprintf(name, sizeof name, "%s", trial == first ? "as it is" : trial->changes);
     if (trial->count > 1)
         snprintf(name + strlen(name), 16, " (%u)", trial->count);
-    fprintf(out, strlen(name) > 32 ? "  %s\n  %32s" : "  %-32s", name, "");
+    fprintf(out, strlen(name) > NAME_COLUMNS ? "  %s\n  %32s" : "  %-32s", name, "");
     put_bytes(known, trial->used_bytes, out);
     if (trial == first)
         fprintf(out, "%10s", "");
@@ -86,17 +88,20 @@ static void put_notes(const struct vt_trial *trial, const struct vt_trial *first
                 trial->last_line[0] ? trial->last_line : "the program failed");
 }
 
-static void put_verdict(const struct vt_trial *first, const struct vt_trial *best, FILE *out)
+static void put_verdict(const struct vt_trial *first, const struct vt_trial *best,
+                        const struct vt_trial *least, FILE *out)
 {
     char needed[32], total[32], less[32];
 
-    if (!best || best == first)
-        fputs(vt_trial_fits(first) ? "✓ fits, and nothing that was tried needs less: "
-                                   : "✗ nothing that was tried makes it fit: ",
-              out);
-    else
+    if (best && best != first)
         fprintf(out, "✓ %s with %s: ", vt_trial_fits(first) ? "needs least" : "fits", best->changes);
-    best = best ? best : first;
+    else if (vt_trial_fits(first))
+        fputs("✓ fits, and nothing that was tried needs less: ", out);
+    else if (least == first)
+        fputs("✗ nothing that was tried makes it fit: ", out);
+    else
+        fprintf(out, "✗ nothing that was tried makes it fit; %s needs least: ", least->changes);
+    best = best ? best : least;
     fprintf(out, "%s of %s", vt_format_bytes(best->needed_bytes, needed),
             vt_format_bytes(best->outcome.total_bytes, total));
     if (vt_trial_saves(best, first))
@@ -120,14 +125,83 @@ static void put_costs(const struct vt_trial *best, FILE *out)
     free(copy);
 }
 
-void vt_put_trials(const struct vt_trial *trials, size_t count, const struct vt_trial *best, FILE *out)
+static void put_all(const struct vt_trial *trials, size_t count, FILE *out)
 {
-    put_verdict(trials, best, out);
-    fprintf(out, "  %-32s%10s%10s%10s%10s  fits\n", "", "in use", "saved", "needs", "saved");
     for (size_t i = 0; i < count; i++)
         put_row(&trials[i], trials, out);
     for (size_t i = 0; i < count; i++)
         put_notes(&trials[i], trials, out);
+}
+
+/* The one that is answered, single changes that save, sets that save, others. */
+static unsigned rank_of(const struct vt_trial *trial, const struct vt_trial *first,
+                        const struct vt_trial *answered)
+{
+    if (trial == answered)
+        return 0;
+    if (!vt_trial_saves(trial, first))
+        return 3;
+    return strchr(trial->changes, ',') ? 2 : 1;
+}
+
+/* Rows of those that matter most; then the names of the others. */
+static void put_most(const struct vt_trial *trials, size_t count, const struct vt_trial *answered, FILE *out)
+{
+    bool *shown = vt_allocate_zeros(count + 1, sizeof *shown);
+    size_t lines = MOST_LINES - 5; /* the verdict, the head, as it is, the others, the costs */
+    const char *before = "  others: ";
+
+    for (unsigned rank = 0; rank < 3; rank++)
+        for (size_t i = 0; i < count; i++) {
+            const size_t wanted = 1 + (strlen(trials[i].changes) + 5 > NAME_COLUMNS) + !!trials[i].note[0];
+
+            if (rank_of(&trials[i], trials, answered) == rank && wanted <= lines) {
+                shown[i] = true;
+                lines -= wanted;
+            }
+        }
+    shown[0] = true;
+    for (size_t i = 0; i < count; i++)
+        if (shown[i])
+            put_row(&trials[i], trials, out);
+    for (size_t i = 0; i < count; i++)
+        if (shown[i])
+            put_notes(&trials[i], trials, out);
+    for (size_t i = 0; i < count; i++)
+        if (!shown[i]) {
+            const char *why =
+                vt_trial_failed(&trials[i]) ? trials[i].last_line : strstr(trials[i].note, "nothing");
+
+            fprintf(out, "%s%s%s%s%s", before, trials[i].changes, why ? " (" : "", why ? why : "",
+                    why ? ")" : "");
+            before = " · ";
+        }
+    if (before[2] != 'o')
+        fputc('\n', out);
+    free(shown);
+}
+
+static const struct vt_trial *least_of(const struct vt_trial *trials, size_t count)
+{
+    const struct vt_trial *least = trials;
+
+    for (size_t i = 1; i < count; i++)
+        if (vt_trial_saves(&trials[i], trials) && trials[i].needed_bytes < least->needed_bytes)
+            least = &trials[i];
+    return least;
+}
+
+void vt_put_trials(const struct vt_trial *trials, size_t count, const struct vt_trial *best, bool all,
+                   FILE *out)
+{
+    const struct vt_trial *least = least_of(trials, count);
+
+    put_verdict(trials, best, least, out);
+    fprintf(out, "  %-*s%10s%10s%10s%10s  fits\n", NAME_COLUMNS, "", "in use", "saved", "needs", "saved");
+    if (all)
+        put_all(trials, count, out);
+    else
+        put_most(trials, count, best ? best : least, out);
     if (best && best != trials)
         put_costs(best, out);
 }

@@ -24,7 +24,9 @@ bool vt_trial_failed(const struct vt_trial *trial);
 bool vt_trial_fits(const struct vt_trial *trial);
 /* Needs less than the first. */
 bool vt_trial_saves(const struct vt_trial *trial, const struct vt_trial *first);
-void vt_put_trials(const struct vt_trial *trials, size_t count, const struct vt_trial *best, FILE *out);
+/* Each has a row if `all`; else 12 lines at most. `best` = what is answered, NULL = none. */
+void vt_put_trials(const struct vt_trial *trials, size_t count, const struct vt_trial *best, bool all,
+                   FILE *out);
 /* 0 or -errno. */
 int vt_put_trials_json(const struct vt_trial *trials, size_t count, const struct vt_trial *best, FILE *out);
 

@@ -137,6 +137,12 @@ void vt_trials_note(const struct vt_dry_outcome *outcome)
     read_notes(run);
 }
 
+/* Of a trial's runs, the first. */
+static bool keeps_traces(const struct vt_trial *run, bool ample)
+{
+    return run->changes[0] && (runs.wanted->fit || ample == runs.items[0].outcome.ran_out);
+}
+
 /* Its own words and environment; a trial's output goes to `log`, its traces beside the first run's folder or
  * away. */
 static int be_the_run(const struct vt_trial *run, bool ample, int log)
@@ -150,7 +156,7 @@ static int be_the_run(const struct vt_trial *run, bool ample, int log)
         return result;
     words = vt_apply_changes(run->changes, runs.words);
     if (!is_first()) {
-        if (bytes && out[bytes - 1] == '/' && !ample) {
+        if (bytes && out[bytes - 1] == '/' && keeps_traces(run, ample)) {
             place = vt_print_text("%s%s/", out, run->changes);
             for (char *at = place + bytes; *at && at[1]; at++)
                 *at = *at == '/' ? '_' : *at;
@@ -243,6 +249,28 @@ static void learn_need(struct vt_trial *trial)
         memcpy(trial->outcome.proposals, ran_out.proposals, sizeof ran_out.proposals);
 }
 
+/* If the program as it is ran out, a larger GPU says at once what it needs. Between what its tensors need and
+ * what is reserved for them, the allocator may do with less: only then is the given GPU tried. */
+static struct vt_trial *try_ample(const char *changes)
+{
+    const uint64_t total_bytes = runs.items[0].outcome.total_bytes;
+    struct vt_trial *trial = run_next(changes, true), *given;
+    bool changed;
+
+    trial->outcome.total_bytes = total_bytes;
+    trial->outcome.ran_out = trial->outcome.told && trial->needed_bytes > total_bytes;
+    changed = trial->count || !trial->note[0];
+    if (!trial->outcome.ran_out || !changed || trial->used_bytes >= total_bytes || vt_trial_failed(trial) ||
+        was_stopped)
+        return trial;
+    vt_say("run %zu: %s, on the given GPU", runs.count, changes);
+    given = run_next(changes, false);
+    if (vt_trial_fits(given))
+        *trial = *given;
+    runs.count--;
+    return trial;
+}
+
 const struct vt_trial *vt_trial_with(const char *changes)
 {
     struct vt_trial *trial;
@@ -251,6 +279,8 @@ const struct vt_trial *vt_trial_with(const char *changes)
         return NULL;
     if (changes[0])
         vt_say("run %zu: %s", runs.count + 1, changes);
+    if (runs.count && runs.items[0].outcome.ran_out && !runs.wanted->fit)
+        return try_ample(changes);
     trial = run_next(changes, false);
     if (trial->outcome.ran_out && !runs.wanted->fit && !was_stopped)
         learn_need(trial);
@@ -308,10 +338,10 @@ int vt_trials_run(const struct vt_trials *trials, const struct vt_runner *runner
     }
     for (size_t i = 0; trials->changes[i]; i++)
         vt_trial_with(trials->changes[i]);
-    best = trials->advise ? trials->advise(first) : NULL;
+    best = trials->advise ? trials->advise(first, words) : NULL;
     best = best ? best : least();
     fputc('\n', stderr);
-    vt_put_trials(runs.items, runs.count, best, stderr);
+    vt_put_trials(runs.items, runs.count, best, !trials->advise || trials->changes[0], stderr);
     if (trials->json_path)
         write_json(trials->json_path, best);
     if (was_stopped)

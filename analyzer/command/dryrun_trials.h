@@ -12,7 +12,7 @@ struct vt_trials {
     const char *changes[32]; /* each is one run; NULL ends them */
     const char *fit;         /* find the largest value of this, NULL = nothing */
     /* Tries what the findings of the first run propose; NULL = not wanted. */
-    const struct vt_trial *(*advise)(const struct vt_trial *first);
+    const struct vt_trial *(*advise)(const struct vt_trial *first, char **words);
     int (*search)(const char *fit, char **words, FILE *out); /* finds it: the exit status */
     const char *json_path;                                   /* also as JSON into this file, NULL = no */
     /* In the child, before it runs; with a GPU of the size that is given or, if `ample`, a much larger one.

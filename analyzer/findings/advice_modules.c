@@ -70,7 +70,8 @@ void vt_advise_in_place(struct vt_adviser *adviser)
 /* ---- Checkpoints ---- */
 
 #define FAMILIES 48
-#define SHOWN 3 /* families that are advised */
+#define SHOWN 3            /* families that are advised */
+#define REPEATED_SHARE 0.7 /* of what one module around them saves: they are advised */
 
 /* Modules that differ in their numbers only: "layers.*.mlp". */
 struct family {
@@ -314,6 +315,17 @@ static void advise_family(struct vt_adviser *adviser, const struct family *famil
         vt_format_bytes(family->kept, bytes));
 }
 
+/* One module around repeated ones is not worth a checkpoint of its own: in backward all inside it is there at
+ * once. Nor can all of them be called: some only hold others. */
+static void prefer_repeated(struct family *families, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; k < count && families[i].members == 1; k++)
+            if (families[k].members > 1 && vt_module_is_inside(families[k].pattern, families[i].pattern) &&
+                (double)families[k].saves >= REPEATED_SHARE * (double)families[i].saves)
+                families[i].saves = 0;
+}
+
 void vt_advise_checkpoint(struct vt_adviser *adviser)
 {
     struct family families[FAMILIES];
@@ -333,6 +345,7 @@ void vt_advise_checkpoint(struct vt_adviser *adviser)
             weigh_family(adviser, &pieces, &families[i]);
     free(pieces.items);
     free(pieces.names);
+    prefer_repeated(families, count);
     vt_sort(families, count, sizeof *families, by_saves);
     for (size_t i = 0; i < count && shown < SHOWN; i++) {
         bool inside = false;

@@ -1,6 +1,7 @@
 """What programs of programs.md find in their folder in place of a download: data, and models as a configuration and a tokenizer. Each
 function has that folder."""
 import json
+import pickle
 import random
 import string
 import struct
@@ -80,6 +81,18 @@ def mingpt(folder):
 def llmc_tokens(folder):
     count = 1 << 18
     (folder / "tokens.bin").write_bytes(struct.pack("<256i", 20240520, 1, count, *[0] * 253) + bytes(2 * count))
+
+
+def speech(folder):
+    """What preprocess.py of WaveRNN leaves of recordings: spectrograms and texts, all of one length, as it shuffles without a seed."""
+    frames, names = 250, [f"LJ{number:03}" for number in range(96)]
+    (folder / "data" / "mel").mkdir(parents=True)
+    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': (80, {frames}), }}".ljust(117) + "\n"
+    for name in names:
+        (folder / "data" / "mel" / f"{name}.npy").write_bytes(b"\x93NUMPY\1\0" + struct.pack("<H", 118) + header.encode() +
+                                                             bytes(4 * 80 * frames))
+    (folder / "data" / "dataset.pkl").write_bytes(pickle.dumps([(name, frames) for name in names]))
+    (folder / "data" / "text_dict.pkl").write_bytes(pickle.dumps(dict.fromkeys(names, "a text of words " * 6)))
 
 
 # ---- Models: configuration and tokenizer, no weights

@@ -138,21 +138,27 @@ class Runner:
                 told.write_text(json.dumps(self.measure(program, values, time, kept, pathlib.Path(temporary)), indent=1))
         return json.loads(told.read_text())
 
-    def measure(self, program, values, time, kept, temporary):
+    def prepare(self, program, temporary):
+        """The folder of the script, in a copy with its data; the environment: counters go to TEMPORARY/counters."""
         folder = self.copy(program, temporary / "work")
         for name in program.data.split():
             getattr(made, name)(folder)
         made.write(temporary, {"hook/sitecustomize.py": COUNTERS})
+        ours = ("VRAMTRACE_", "LD_", "PYTHONPATH")
+        environment = {name: value for name, value in helpers.ENVIRONMENT.items() if not name.startswith(ours)}
+        environment.update(PYTHONPATH=str(temporary / "hook"), PROGRAMS_COUNTERS=str(temporary / "counters"), LANG="C.UTF-8",
+                           HF_HUB_OFFLINE="1", HF_HOME=str(temporary / "hub"), XDG_CACHE_HOME=str(temporary / "cache"),
+                           TOKENIZERS_PARALLELISM="false", PATH=f"{pathlib.Path(self.python).parent}:{os.environ['PATH']}",
+                           WANDB_MODE="offline", OMP_NUM_THREADS="1", HF_DEACTIVATE_ASYNC_LOAD="1")
+        return folder, environment
+
+    def measure(self, program, values, time, kept, temporary):
+        folder, environment = self.prepare(program, temporary)
         traces, counters, measured = temporary / "traces", temporary / "counters", temporary / "measured"
         gpu = f"{GPU}:{program.gpus()}" if program.gpus() > 1 else GPU
         command = [helpers.PROGRAM, "dryrun", "--gpu", gpu, "--time", time, *shlex.split(program.options),
                    "-o", f"{traces}/", *program.command(self.python)]
-        ours = ("VRAMTRACE_", "LD_", "PYTHONPATH")
-        environment = {name: value for name, value in helpers.ENVIRONMENT.items() if not name.startswith(ours)}
-        environment.update(PYTHONPATH=str(temporary / "hook"), PROGRAMS_COUNTERS=str(counters), LANG="C.UTF-8", HF_HUB_OFFLINE="1",
-                           HF_HOME=str(temporary / "hub"), XDG_CACHE_HOME=str(temporary / "cache"), TOKENIZERS_PARALLELISM="false",
-                           PATH=f"{pathlib.Path(self.python).parent}:{os.environ['PATH']}", WANDB_MODE="offline", OMP_NUM_THREADS="1",
-                           VRAMTRACE_DRYRUN_VALUES=values, HF_DEACTIVATE_ASYNC_LOAD="1")
+        environment["VRAMTRACE_DRYRUN_VALUES"] = values
         with open(kept / "output", "w") as output:
             subprocess.run([sys.executable, "-c", START, measured, *map(str, command)], cwd=folder, env=environment, stdout=output,
                            stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)

@@ -25,7 +25,21 @@ def test_advice_is_tried_until_it_fits(tmp_path):
     assert not found[""]["fits"] and found[""]["needed_bytes"] > found[""]["total_bytes"]
     best = [name for name, trial in found.items() if trial["best"]]
     assert best and best[0] and found[best[0]]["fits"], done.error
-    assert f"✓ fits with {best[0]}: " in done.error
+    answer = done.error[done.error.index(f"✓ fits with {best[0]}: "):].splitlines()
+    assert len(answer) <= 12 and len(found) > 4, "what has no row is named"
+    assert all(name in done.error[done.error.index(answer[0]):] for name in found), done.error
+
+
+def test_the_batch_of_an_argument_is_tried(tmp_path):
+    """Where no DataLoader is made; the evaluation's is left alone."""
+    (tmp_path / "one.py").write_text("import sys, torch\nfor size in (1, int(sys.argv[-1]) << 18):\n  torch.ones(size, device='cuda')\n")
+    told = tmp_path / "told.json"
+    command = [PYTHON, tmp_path / "one.py", "--eval-batch-size", "2", "--batch-size", "800"]
+    done = dry(tmp_path, command, "--gpu-memory", "1GiB", "--advise", "--json", told)
+    assert "✓ fits with arg:batch-size=400: " in done.error, done.error
+    assert "batch=/2 (nothing to change: no DataLoader was made)" in done.error
+    first, *_, last = json.loads(told.read_text())["trials"]
+    assert first["peak_used_bytes"] - last["peak_used_bytes"] == 400 << 20 and "costs: " in done.error
 
 
 def test_the_largest_batch_that_fits(tmp_path):
@@ -52,11 +66,13 @@ def test_wrong_changes_are_refused(tmp_path, options, words):
 
 def test_what_finds_nothing_to_change_says_so(tmp_path):
     script = tmp_path / "one.py"
-    script.write_text("import torch\nx = torch.ones(1 << 20, device='cuda')\nprint('end')\n")
+    script.write_text("import torch\nclass Net(torch.nn.Module):\n  def forward(self, x): return self.parts[0](x)\nnet = Net()\n"
+                      "net.parts = torch.nn.ModuleList([torch.nn.Linear(9, 9)])\nnet.cuda()(torch.ones(9, device='cuda'))\nprint('end')\n")
     told = tmp_path / "told.json"
-    done = dry(tmp_path, [PYTHON, script], "--json", told, "--try", "foreach=off,checkpoint=a.*", "--try", "env:A=b")
+    done = dry(tmp_path, [PYTHON, script], "--json", told, "--try", "foreach=off,checkpoint=parts", "--try", "env:A=b")
     first, second, third = json.loads(told.read_text())["trials"]
-    assert second["note"] == "foreach: nothing to change; checkpoint: nothing to change" and third["note"] == ""
+    assert third["note"] == "" and second["note"] == (
+        "foreach: nothing to change; checkpoint: nothing to change: parts is a ModuleList, which has no forward()")
     assert first["needed_bytes"] == second["needed_bytes"] and done.output == "end\n"
 
 

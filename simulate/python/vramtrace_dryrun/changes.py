@@ -41,8 +41,8 @@ class Roots:
                 return own(module, *args, **kwargs)
             if MARK not in module.__dict__:
                 self.adopt(module)
-            if module.__dict__[MARK] == "inner" or not self.contexts:
-                return own(module, *args, **kwargs)
+            if module.__dict__[MARK] == "inner" or not self.contexts or not any(one.is_cuda for one in module.parameters()):
+                return own(module, *args, **kwargs)  # also transforms of data, perhaps in a worker
             with contextlib.ExitStack() as stack:
                 for context in self.contexts:
                     stack.enter_context(context(module, args, kwargs))
@@ -67,10 +67,13 @@ def of_paths(pattern):
 
 def checkpoint(torch, roots, pattern):
     paths = of_paths(pattern)
+    unimplemented = torch.nn.Module.forward
 
     def visit(path, module):
         if not paths.fullmatch(path):
             return
+        if type(module).forward is unimplemented:  # a ModuleList or ModuleDict
+            return note("checkpoint", f"{path} is a {type(module).__name__}, which has no forward()", applied=False)
         note("checkpoint", path)
         from torch.utils.checkpoint import checkpoint
         run = functools.partial(checkpoint, use_reentrant=False)
@@ -241,6 +244,7 @@ def need_weights(torch, roots, value):
 
 def batch(torch, roots, value):
     """The first loader's batch has this size, others' change alike; /2 divides all."""
+    note("batch", "no DataLoader was made", applied=False)
     own, factor = torch.utils.data.DataLoader.__init__, []
     signature = inspect.signature(own)
 
