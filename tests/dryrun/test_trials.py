@@ -137,3 +137,41 @@ def test_changes_of_ranks(tmp_path):
     first, second = json.loads(told.read_text())["trials"]
     assert second["changed"] == 1 and second["note"] == "", done.error
     assert list((tmp_path / "x" / "foreach=off").glob("*.vrt")), "traces of each run are kept in a folder"
+
+
+TWO_MODELS = """
+import sys, torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+class Checkpointed(nn.Module):
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+    def forward(self, x):
+        return checkpoint(self.inner, x, use_reentrant=False)
+
+def make():
+    return nn.Sequential(*[nn.Sequential(nn.Linear(256, 1024), nn.GELU(), nn.Linear(1024, 256)) for _ in range(4)]).cuda()
+
+class Trainer:
+    def __init__(self):
+        self.critic, self.maker = make(), make()
+trainer = Trainer()
+for name in sys.argv[1:]:
+    model = getattr(trainer, name)
+    for i, layer in enumerate(model):
+        model[i] = Checkpointed(layer)
+for _ in range(2):
+    trainer.critic(trainer.maker(torch.randn(4096, 256, device="cuda"))).mean().backward()
+print(torch.cuda.max_memory_allocated())
+"""
+
+
+def test_modules_are_named_after_their_model_where_there_are_several(tmp_path):
+    (tmp_path / "two.py").write_text(TWO_MODELS)
+    told, tries = tmp_path / "told.json", ("maker.*", "critic.*")
+    done = dry(tmp_path, [PYTHON, tmp_path / "two.py"], "--json", told, *(word for name in tries for word in ("--try", f"checkpoint={name}")))
+    peaks = [trial["peak_used_bytes"] for trial in json.loads(told.read_text())["trials"]]
+    by_hand = [int(dry(tmp_path, [PYTHON, tmp_path / "two.py", *names]).output) for names in ((), ("maker",), ("critic",))]
+    assert peaks == by_hand and peaks[0] > max(peaks[1:]), done.error

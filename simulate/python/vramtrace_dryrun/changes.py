@@ -4,9 +4,11 @@ NAME=VALUE, apart by commas. Each notes what it changed, or why there was nothin
 A change is a function here with its NAME and a row in analyzer/command/dryrun_changes.def."""
 import contextlib
 import functools
+import gc
 import importlib
 import inspect
 import re
+import sys
 
 from . import say, setting
 
@@ -56,7 +58,17 @@ class Roots:
             module.__dict__[MARK] = "inner" if path else "root"
             if not seen:
                 for visit in self.visitors:
-                    visit(".".join(part for part in path.split(".") if part not in WRAPPERS), module)
+                    visit(".".join(part for part in path.split(".") if part not in WRAPPERS), module, root)
+
+
+@functools.cache
+def names_of(root):
+    """Of variables and attributes that hold it, and its class's: reports begin paths so where there are several roots."""
+    holders, frame = [one if isinstance(one, dict) else getattr(one, "__dict__", {}) for one in gc.get_referrers(root)], sys._getframe(1)
+    while frame:
+        holders.append(frame.f_locals)
+        frame = frame.f_back
+    return {type(root).__name__, *(name for holder in holders for name, value in list(holder.items()) if value is root)}
 
 
 def of_paths(pattern):
@@ -69,8 +81,8 @@ def checkpoint(torch, roots, pattern):
     paths = of_paths(pattern)
     unimplemented = torch.nn.Module.forward
 
-    def visit(path, module):
-        if not paths.fullmatch(path):
+    def visit(path, module, root):
+        if not paths.fullmatch(path) and not any(paths.fullmatch(f"{name}.{path}".strip(".")) for name in names_of(root)):
             return
         if type(module).forward is unimplemented:  # a ModuleList or ModuleDict
             return note("checkpoint", f"{path} is a {type(module).__name__}, which has no forward()", applied=False)
@@ -93,7 +105,7 @@ def checkpoint(torch, roots, pattern):
 
 
 def inplace(torch, roots, value):
-    def visit(path, module):
+    def visit(path, module, root):
         if getattr(module, "inplace", None) is False:
             module.inplace = True
             note("inplace", path)
