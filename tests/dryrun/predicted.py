@@ -83,7 +83,7 @@ def main():
                 print(json.dumps([name, found[name]]), file=file)
             print(name, found[name], file=sys.stderr)
     print(made_here("Predicted savings, and trials", "tests/dryrun/predicted.py"))
-    print("The report predicts what an advice saves of the peak; `vramtrace dryrun --try` measures it. Bytes in use; over a simulated L40S.\n")
+    print("The report predicts what an advice saves of the peak; `vramtrace dryrun --try` measures it. Bytes in use, simulated L40S.\n")
     print(*page({name: rows for name, rows in found.items() if rows}), sep="\n")
 
 

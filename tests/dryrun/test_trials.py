@@ -171,7 +171,8 @@ print(torch.cuda.max_memory_allocated())
 def test_modules_are_named_after_their_model_where_there_are_several(tmp_path):
     (tmp_path / "two.py").write_text(TWO_MODELS)
     told, tries = tmp_path / "told.json", ("maker.*", "critic.*")
-    done = dry(tmp_path, [PYTHON, tmp_path / "two.py"], "--json", told, *(word for name in tries for word in ("--try", f"checkpoint={name}")))
+    options = [word for name in tries for word in ("--try", f"checkpoint={name}")]
+    done = dry(tmp_path, [PYTHON, tmp_path / "two.py"], "--json", told, *options)
     peaks = [trial["peak_used_bytes"] for trial in json.loads(told.read_text())["trials"]]
     by_hand = [int(dry(tmp_path, [PYTHON, tmp_path / "two.py", *names]).output) for names in ((), ("maker",), ("critic",))]
     assert peaks == by_hand and peaks[0] > max(peaks[1:]), done.error
