@@ -26,5 +26,6 @@ export ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=pri
 tests/fuzz/fuzz_trace -fork="${JOBS:-2}" -ignore_crashes=1 -ignore_timeouts=1 -ignore_ooms=1 -max_total_time="$seconds" -timeout=20 \
     -rss_limit_mb=2048 -malloc_limit_mb=16384 -max_len=32768 corpus > fuzz.log 2>&1 || true
 grep '^#' fuzz.log | tail -n 1
-echo "processor time, user and system:" $(times | tail -n 1)
+times > times # a subshell has none of it
+echo "processor time, user and system: $(tail -n 1 times)"
 ! ls crash-* slow-unit-* oom-* timeout-* leak-* 2> /dev/null
