@@ -90,7 +90,10 @@ def checkpoint(torch, roots, pattern):
         from torch.utils.checkpoint import checkpoint
         run = functools.partial(checkpoint, use_reentrant=False)
         if any(cls.__name__ == "GradientCheckpointingLayer" for cls in type(module).__mro__):  # of transformers; it knows of caches
-            module.gradient_checkpointing, module._gradient_checkpointing_func = True, run
+            module._gradient_checkpointing_func = run
+            for one in root.modules():
+                if hasattr(one, "gradient_checkpointing") and any(part is module for part in one.modules()):
+                    one.gradient_checkpointing = True  # also of the model around it, which then makes no cache
             return
         inner = module.forward
 
