@@ -24,6 +24,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import textwrap
 
 import programs
 from helpers import PROGRAM, made_here
@@ -34,7 +35,8 @@ GPU. Of each: the answer of `vramtrace dryrun --advise`; and each change that it
 the script (`tests/dryrun/edits/`), by `torch.cuda.max_memory_allocated` and `_reserved`. Nothing here was compared with a real GPU.
 
 {programs} programs: {fit} fit with what is advised. {changes} changes and sets of changes were compared: {equal} save the same to the byte.
-They were looked at one after the other, and what was wrong was mended for all: at first sight {first} were right; each says what was not.
+They were looked at one after the other, and what was wrong was mended for all: at first sight {first} of {programs} were right; each
+says what was not.
 """
 LARGE = "1024GiB"  # as large as that on which a trial learns what it needs
 
@@ -170,9 +172,11 @@ def main():
         pages = [list(program.lines()) for program in found]
     first = sum(program.edits["first"].startswith("right") for program in found)
     compared = [equal for program in found for equal in program.compared]
-    print(made_here("What a dry run advises, and the same edits by hand", "tests/dryrun/advised.py --python PYTHON --sources DIR"))
-    print(TEXT.format(versions=programs.versions(runner.python), programs=len(found), changes=len(compared), equal=sum(compared),
-                      fit=sum(program.fits for program in found), first=first))
+    command = " ".join(["tests/dryrun/advised.py --python PYTHON --sources DIR", *arguments.names])
+    print(made_here("What a dry run advises, and the same edits by hand", command))
+    text = TEXT.format(versions=programs.versions(runner.python), programs=len(found), changes=len(compared), equal=sum(compared),
+                       fit=sum(program.fits for program in found), first=first)
+    print("\n\n".join(textwrap.fill(part, 138, break_on_hyphens=False) for part in text.split("\n\n")))
     print("\n".join(line for lines in pages for line in lines))
     return not all(compared)
 

@@ -26,7 +26,7 @@ def test_advice_is_tried_until_it_fits(tmp_path):
     best = [name for name, trial in found.items() if trial["best"]]
     assert best and best[0] and found[best[0]]["fits"], done.error
     answer = done.error[done.error.index(f"✓ fits with {best[0]}: "):].splitlines()
-    assert len(answer) <= 12 and len(found) > 4, "what has no row is named"
+    assert len(answer) <= 12, "what has no row is named"
     assert all(name in done.error[done.error.index(answer[0]):] for name in found), done.error
 
 
