@@ -6,6 +6,7 @@
 #ifndef STANDIN_NCCL_ROOM_H
 #define STANDIN_NCCL_ROOM_H
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdatomic.h>
@@ -206,6 +207,21 @@ static void leave(struct communicator *own)
     free(own);
 }
 
+/* What NCCL takes from the driver by itself depends on channels and topology: it is what the user says a
+ * process has, or is missing. False: the GPU is full. */
+static bool take_buffers(void)
+{
+    static atomic_flag taken = ATOMIC_FLAG_INIT;
+    const char *bytes = getenv("VRAMTRACE_STANDIN_NCCL");
+    void *driver = bytes ? dlopen("libcuda.so.1", RTLD_LAZY) : NULL;
+    int (*allocate)(uint64_t *, size_t) =
+        driver ? (__typeof__(allocate))dlsym(driver, "cuMemAlloc_v2") : NULL;
+    uint64_t address;
+    if (!allocate)
+        (void)STANDIN_LACKS("NCCL's buffers of a communicator");
+    return !allocate || atomic_flag_test_and_set(&taken) || !allocate(&address, strtoull(bytes, NULL, 10));
+}
+
 /* `members` becomes the communicator's. */
 static int make(struct communicator **out, int count, uint64_t id, int rank, int *members)
 {
@@ -213,7 +229,8 @@ static int make(struct communicator **out, int count, uint64_t id, int rank, int
     *out = own;
     if (!own)
         return SYSTEM_ERROR;
-    (void)STANDIN_LACKS("NCCL's buffers of a communicator");
+    if (!take_buffers())
+        return SYSTEM_ERROR;
     *own = (struct communicator){.count = count, .rank = rank, .id = id, .members = members};
     own->slot_count = some_are_absent() ? 1 : count;
     if (own->slot_count > RANKS || !enter_room(own))
