@@ -58,6 +58,26 @@ def test_spawned_processes_and_own_stores(tmp_path):
     assert done.status == 0 and re.findall(r"^SEEN (.*)$", done.output, re.M) == ["6 16 2 16.0"], done.output + done.error
 
 
+BROADCASTS = """
+import os, torch, torch.distributed as dist
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+dist.init_process_group("nccl")
+for number in (7, 8):
+    told = torch.full((3,), number if dist.get_rank() == 0 else -1, device="cuda")
+    dist.broadcast(told, src=0)
+    print("SEEN", dist.get_rank(), told.tolist(), flush=True)
+"""
+
+
+def test_broadcasts_of_a_rank_that_was_played_before(tmp_path):
+    """DeepSpeed's ZeRO 3 compares what it has with what rank 0 has."""
+    (tmp_path / "x").mkdir()
+    (tmp_path / "broadcasts.py").write_text(BROADCASTS)
+    done = dry(tmp_path, [PYTHON, "broadcasts.py"], "--world", "64", "--rank", "0,63", "--gpu", world.GPU)
+    seen = re.findall(r"^SEEN (\d+) \[(\d), \2, \2\]$", done.output, re.M)
+    assert done.status == 0 and seen == [("0", "7"), ("0", "8"), ("63", "7"), ("63", "8")], done.output + done.error
+
+
 SENDS = """
 import os, torch, torch.distributed as dist
 torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))

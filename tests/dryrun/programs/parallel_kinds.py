@@ -192,6 +192,7 @@ def main():
         gc.collect()
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
+        torch.cuda.reset_accumulated_memory_stats()
     dist.destroy_process_group()
 
 
