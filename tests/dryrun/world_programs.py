@@ -32,6 +32,7 @@ MEGATRON = ("NVIDIA/Megatron-LM", "pretrain_gpt.py", "--num-layers 16 --hidden-s
             "--vocab-size 32000 --transformer-impl local --no-persist-layer-norm --no-gradient-accumulation-fusion "
             "--no-masked-softmax-fusion --eval-interval 1000 --eval-iters 0 --bf16 --num-workers 0 --use-distributed-optimizer "
             "--normalization RMSNorm ", "")
+COUNTS = ["--batches", "0"]  # it counts on its loader's length
 FSDP = {"distributed_type": "FSDP", "fsdp_config": {"fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP", "fsdp_use_orig_params": True,
                                                     "fsdp_state_dict_type": "SHARDED_STATE_DICT", "fsdp_cpu_ram_efficient_loading": False}}
 FSDP_2 = {**FSDP, "fsdp_config": {**FSDP["fsdp_config"], "fsdp_version": 2, "fsdp_reshard_after_forward": True}}
@@ -71,7 +72,8 @@ def run(folder, arguments, name, size, options, more, is_real=False):
         launch = ["-m", "accelerate.commands.launch", "--config_file", "config.yaml", "--main_process_port", "29533"]
     began = time.monotonic()
     done = dry.dry(place, [python, *launch, pathlib.Path(script).name, *shlex.split(f"{words} {more}")], "--gpu", f"{GPU}:{size}",
-                   "--random-weights", "--fake-data", "--time", "20m", *options, timeout=1500, OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1",
+                   "--random-weights", "--fake-data", "--time", "20m", *options, *([] if config else COUNTS),
+                   timeout=1500, OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1",
                    PATH=f"{pathlib.Path(python).parent}:{os.environ['PATH']}", HF_HOME=str(folder / "hub"), WANDB_MODE="offline",
                    TOKENIZERS_PARALLELISM="false", PYTHONPATH=arguments.path, CUDA_DEVICE_MAX_CONNECTIONS="1")
     if done.status:
@@ -92,7 +94,9 @@ def measure(arguments, name, key):
 def cells(runs):
     job, few = runs["job"], [runs.get(key) for key in ("alone", "real")]
     if job["status"]:
-        return f"**status {job['status']}**: {job['error']} | – | {job['seconds']} | –"
+        real = few[1]
+        told = "–" if not real else f"real ones end with {real['status']}, too: {real['error']}" if real["status"] else "**real ones run**"
+        return f"**status {job['status']}**: {job['error']} | – | {job['seconds']} | {told}"
     peaks = {int(rank): pair for rank, pair in job["peaks"].items()}
     reserved = ", ".join(f"{rank}: {pair[1] / 2**30:.2f}" for rank, pair in sorted(peaks.items()))
     left_out = " · ".join(text.strip() for text in job["answer"] if text.strip().startswith(("not included", "assumed")))
