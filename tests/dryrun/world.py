@@ -106,7 +106,8 @@ def in_words(line):
 HEAD = """A small language model, two steps of AdamW with clipping (`tests/dryrun/programs/parallel_kinds.py`), in each kind of parallelism.
 Compared for each rank: peak allocated, peak reserved, number of allocations, sum of their bytes, number of segments, from PyTorch's own
 counters; the peaks of the traces are equal to them. A cell has rank 0's peak reserved in bytes, whether all five are equal, and the
-ranks that were played. Kernels compute nothing on either side: this shows that one process stands for N, not that the simulation is a GPU.
+ranks that were played. Several kinds run one after the other in the same processes, counted one by one. Kernels compute nothing on
+either side: this shows that one process stands for N, not that the simulation is a GPU.
 """
 
 
