@@ -8,7 +8,7 @@
 
 #include "../include/vramtrace/api.h"
 
-#define LACKS "not simulated: " /* as in analyzer/command/dryrun_answer.c */
+#define LACKS "not simulated: " /* as in analyzer/command/dryrun_answer.c, which knows "dry run: ", too */
 
 /* Each time: what is counted. */
 #define STANDIN_LACKS(what) (getenv("VRAMTRACE_STANDIN_MARK") ? VRAMTRACE_MARK(LACKS what) : 0)

@@ -301,7 +301,11 @@ static int broadcast(const struct letter *letter)
     if (letter->own->slot_count == letter->own->count)
         return collect(letter->own, is_root ? from : NULL, letter->bytes, letter->to, letter->bytes,
                        letter->peer, 1, 0);
-    if (from && letter->bytes <= SLOT_BYTES) /* else what this rank has there stays */
+    if (is_root)
+        tell_later(letter->own, from, letter->bytes);
+    else if (told_before(letter->own, letter->peer, letter->to, letter->bytes))
+        return SUCCESS;
+    if (from) /* else what this rank has there stays */
         memmove(letter->to, from, letter->bytes);
     return SUCCESS;
 }

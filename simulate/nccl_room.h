@@ -6,6 +6,7 @@
 #ifndef STANDIN_NCCL_ROOM_H
 #define STANDIN_NCCL_ROOM_H
 
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdatomic.h>
@@ -43,6 +44,12 @@ struct open_mailbox {
     struct mailbox *box;
     struct open_mailbox *next;
 };
+/* How far the file of what an absent root told was read. */
+struct told {
+    int root;
+    off_t at;
+    struct told *next;
+};
 /* The last message of a size that this rank sent, to anyone. */
 static struct kept {
     size_t bytes;
@@ -58,6 +65,8 @@ struct communicator {
     struct room *room;
     size_t room_bytes;
     struct open_mailbox *mailboxes;
+    struct told *told;
+    bool tells; /* has begun its own file */
     bool noted_letters, noted_read_letters, noted_uneven;
 };
 
@@ -202,8 +211,27 @@ static void leave(struct communicator *own)
         munmap(open->box, sizeof *open->box);
         free(open);
     }
+    for (struct told *told = own->told, *next; told; told = next) {
+        next = told->next;
+        free(told);
+    }
     free(own->members);
     free(own);
+}
+
+/* What NCCL takes from the driver by itself depends on channels and topology: it is what the user says a
+ * process has, or is missing. False: the GPU is full. */
+static bool take_buffers(void)
+{
+    static atomic_flag taken = ATOMIC_FLAG_INIT;
+    const char *bytes = getenv("VRAMTRACE_STANDIN_NCCL");
+    void *driver = bytes ? dlopen("libcuda.so.1", RTLD_LAZY) : NULL;
+    int (*allocate)(uint64_t *, size_t) =
+        driver ? (__typeof__(allocate))dlsym(driver, "cuMemAlloc_v2") : NULL;
+    uint64_t address;
+    if (!allocate)
+        (void)STANDIN_LACKS("NCCL's buffers of a communicator");
+    return !allocate || atomic_flag_test_and_set(&taken) || !allocate(&address, strtoull(bytes, NULL, 10));
 }
 
 /* `members` becomes the communicator's. */
@@ -213,7 +241,8 @@ static int make(struct communicator **out, int count, uint64_t id, int rank, int
     *out = own;
     if (!own)
         return SYSTEM_ERROR;
-    (void)STANDIN_LACKS("NCCL's buffers of a communicator");
+    if (!take_buffers())
+        return SYSTEM_ERROR;
     *own = (struct communicator){.count = count, .rank = rank, .id = id, .members = members};
     own->slot_count = some_are_absent() ? 1 : count;
     if (own->slot_count > RANKS || !enter_room(own))
@@ -288,6 +317,52 @@ static int take_letter(struct communicator *own, int peer, void *message, size_t
     memcpy(message, box->letters[number % LETTERS], bytes);
     atomic_store(&box->received, number + 1);
     return SUCCESS;
+}
+
+/* ---- What a rank broadcasts, for ranks that are played after it: a file of the run, each message behind its
+ * size ---- */
+
+static int open_told(const struct communicator *own, int root, int flags)
+{
+    const char *folder = getenv("VRAMTRACE_STANDIN_ROOMS");
+    char name[PATH_MAX];
+    snprintf(name, sizeof name, "%s/../told-%016llx-%d", folder ? folder : "", (unsigned long long)own->id,
+             root);
+    return folder ? open(name, flags | O_CLOEXEC, 0600) : -1;
+}
+
+static void tell_later(struct communicator *own, const void *message, uint64_t bytes)
+{
+    const int file = open_told(own, own->rank, O_WRONLY | O_CREAT | (own->tells ? O_APPEND : O_TRUNC));
+    own->tells = true;
+    if (file < 0)
+        return;
+    if (write(file, &bytes, sizeof bytes) < 0 || write(file, message, bytes) < 0)
+        perror("stand-in NCCL");
+    close(file);
+}
+
+/* The next message of the root, if it was played before and has one of that size. */
+static bool told_before(struct communicator *own, int root, void *to, size_t bytes)
+{
+    const int file = is_present(own, root) ? -1 : open_told(own, root, O_RDONLY);
+    struct told *told = own->told;
+    uint64_t found = 0;
+    if (file < 0)
+        return false;
+    while (told && told->root != root)
+        told = told->next;
+    if (!told && (told = malloc(sizeof *told))) {
+        *told = (struct told){root, 0, own->told};
+        own->told = told;
+    }
+    bool known = told && pread(file, &found, sizeof found, told->at) == sizeof found;
+    if (known) {
+        known = found == bytes && pread(file, to, bytes, told->at + (off_t)sizeof found) == (ssize_t)bytes;
+        told->at += (off_t)(sizeof found + found);
+    }
+    close(file);
+    return known;
 }
 
 static struct kept *take_kept(size_t bytes)

@@ -23,6 +23,7 @@
 #define RESERVED_PART 0.01
 #define CONTEXT_PART 0.25
 #define LACKS "not simulated: " /* as in simulate/lacks.h */
+#define SAYS "dry run: "        /* a line of the answer */
 
 /* A GPU of a process. */
 struct part {
@@ -292,6 +293,14 @@ static void print_lacks(const struct vt_report *report, FILE *out)
         fputc('\n', out);
 }
 
+/* What else the simulation says. */
+static void print_said(const struct vt_report *report, FILE *out)
+{
+    for (size_t i = 0; i < report->mark_count; i++)
+        if (!strncmp(report->marks[i].name, SAYS, strlen(SAYS)))
+            fprintf(out, "  %s\n", report->marks[i].name + strlen(SAYS));
+}
+
 static void print_end(const struct part *part, const struct vt_run_end *end, size_t traces, FILE *out)
 {
     const struct vt_report *report = part->loaded->report;
@@ -382,6 +391,7 @@ struct vt_dry_outcome vt_dryrun_answer(const struct vt_gpu *gpu, const struct vt
         fputc('\n', out);
         print_advice(parts.worst, out);
         vt_world_say(rank_of_worst(&parts), out);
+        print_said(parts.worst->loaded->report, out);
         print_lacks(parts.worst->loaded->report, out);
         print_end(parts.worst, end, count, out);
     } else if (out) {

@@ -3,6 +3,7 @@
  * neighbors (stages of a pipeline), side by side if some are small and so are read. simulate/nccl.c
  * notes groups and letters in the files rank-R. */
 #include "command/dryrun_world.h"
+#include "command/dryrun_ranks.h"
 #include "command/output.h"
 #include "command/run.h"
 #include "command/temporary.h"
@@ -25,38 +26,18 @@
 #define RANKS_OF_A_HOST 8
 #define MOST_CHOSEN 24 /* if no ranks are named */
 #define MOST_TOGETHER 64
-
-struct ranks {
-    int *items;
-    size_t count;
-};
+#define SPREAD 4 /* if what ranks send depends on their data */
 
 static struct {
     int size; /* 0: no --world */
     bool all, named;
-    struct ranks wanted;
+    struct vt_ranks wanted;
     int gpu_count;
     const char *rooms;
     int plays;
 } world;
 
 /* ---- Options ---- */
-
-static bool has(const struct ranks *ranks, int rank)
-{
-    for (size_t i = 0; i < ranks->count; i++)
-        if (ranks->items[i] == rank)
-            return true;
-    return false;
-}
-
-static void add(struct ranks *ranks, int rank)
-{
-    if (has(ranks, rank))
-        return;
-    ranks->items = vt_resize(ranks->items, ranks->count + 1, sizeof *ranks->items);
-    ranks->items[ranks->count++] = rank;
-}
 
 static int by_number(const void *one, const void *other)
 {
@@ -91,7 +72,7 @@ int vt_world_set_ranks(const char *text)
 
         if (rank < 0 || (*end && *end != ','))
             return vt_wrong_use("--rank: '%s' is neither all nor ranks such as 0,7", text);
-        add(&world.wanted, rank);
+        vt_ranks_add(&world.wanted, rank);
         if (!*end)
             break;
     }
@@ -127,9 +108,9 @@ int vt_world_prepare(const char *rooms, int *gpu_count)
     world.rooms = rooms;
     world.gpu_count = *gpu_count;
     for (int rank = 0; world.all && rank < world.size; rank++)
-        add(&world.wanted, rank);
+        vt_ranks_add(&world.wanted, rank);
     if (!world.wanted.count)
-        add(&world.wanted, 0);
+        vt_ranks_add(&world.wanted, 0);
     qsort(world.wanted.items, world.wanted.count, sizeof *world.wanted.items,
           by_number); /* most is told by 0 */
     snprintf(run, sizeof run, "dryrun-%d", (int)getpid());
@@ -146,98 +127,9 @@ int vt_world_prepare(const char *rooms, int *gpu_count)
     return 0;
 }
 
-/* ---- What a played rank noted ---- */
-
-struct notes {
-    struct ranks *groups; /* that the rank is in */
-    size_t group_count;
-    struct ranks neighbors; /* it sends letters to, or has some from */
-    bool reads_letters, is_uneven;
-};
-
-static void read_numbers(const char *text, struct ranks *ranks)
-{
-    char *end;
-
-    for (long rank; (rank = strtol(text, &end, 10)), end != text; text = end)
-        if (rank >= 0)
-            add(ranks, (int)rank);
-}
-
-static void read_note(const char *line, struct notes *notes)
-{
-    if (!strncmp(line, "group", 5) || !strncmp(line, "known", 5)) {
-        notes->groups = vt_resize(notes->groups, notes->group_count + 1, sizeof *notes->groups);
-        notes->groups[notes->group_count] = (struct ranks){.count = 0};
-        read_numbers(line + 5, &notes->groups[notes->group_count++]);
-    } else if (!strncmp(line, "letters", 7)) {
-        int peer, is_read;
-
-        if (sscanf(line, "letters %d %d", &peer, &is_read) == 2) {
-            add(&notes->neighbors, peer);
-            notes->reads_letters |= is_read;
-        }
-    } else if (!strncmp(line, "uneven", 6)) {
-        notes->is_uneven = true;
-    }
-}
-
-static struct notes read_notes(int play, int rank)
-{
-    struct notes notes = {.group_count = 0};
-    char path[PATH_MAX], *line = NULL;
-    size_t bytes = 0;
-    FILE *file;
-
-    snprintf(path, sizeof path, "%s/play-%d/rank-%d", world.rooms, play, rank);
-    file = fopen(path, "re");
-    while (file && getline(&line, &bytes, file) > 0)
-        read_note(line, &notes);
-    if (file)
-        fclose(file);
-    free(line);
-    return notes;
-}
-
-static void free_notes(struct notes *notes)
-{
-    for (size_t i = 0; i < notes->group_count; i++)
-        free(notes->groups[i].items);
-    free(notes->groups);
-    free(notes->neighbors.items);
-}
-
-/* The smallest group of more than a pair in which the two are. */
-static const struct ranks *group_around(const struct notes *notes, int one, int other)
-{
-    const struct ranks *smallest = NULL;
-
-    for (size_t i = 0; i < notes->group_count; i++) {
-        const struct ranks *group = &notes->groups[i];
-
-        if (group->count > 2 && has(group, one) && has(group, other) &&
-            (!smallest || group->count < smallest->count))
-            smallest = group;
-    }
-    return smallest;
-}
-
-/* The rank, its neighbors, and the groups that it has in common with them. */
-static void add_company(const struct notes *notes, int rank, struct ranks *company)
-{
-    add(company, rank);
-    for (size_t i = 0; i < notes->neighbors.count; i++) {
-        const struct ranks *group = group_around(notes, rank, notes->neighbors.items[i]);
-
-        add(company, notes->neighbors.items[i]);
-        for (size_t k = 0; group && k < group->count; k++)
-            add(company, group->items[k]);
-    }
-}
-
 /* ---- Playing ---- */
 
-static void make_environment(int rank, const struct ranks *together)
+static void make_environment(int rank, const struct vt_ranks *together)
 {
     char *list = vt_print_text("%d", together->items[0]), *text;
     const int host = rank / world.gpu_count;
@@ -262,7 +154,7 @@ static void make_environment(int rank, const struct ranks *together)
     set_number("NODE_RANK", host);
 }
 
-static pid_t start(int rank, const struct ranks *together, bool is_known, char **words)
+static pid_t start(int rank, const struct vt_ranks *together, bool is_known, char **words)
 {
     const pid_t parent = getpid(), pid = fork();
 
@@ -316,7 +208,7 @@ static int wait_for(pid_t *pids, size_t count)
 }
 
 /* Ranks that are known from before are not recorded again. */
-static int play(const struct ranks *together, const struct ranks *known, char **words)
+static int play(const struct vt_ranks *together, const struct vt_ranks *known, char **words)
 {
     pid_t *pids = vt_allocate_zeros(together->count, sizeof *pids);
     char *folder = vt_print_text("%s/play-%d", world.rooms, ++world.plays);
@@ -328,7 +220,7 @@ static int play(const struct ranks *together, const struct ranks *known, char **
     free(folder);
     for (; started < together->count; started++) {
         pids[started] =
-            start(together->items[started], together, has(known, together->items[started]), words);
+            start(together->items[started], together, vt_ranks_has(known, together->items[started]), words);
         if (pids[started] < 0)
             break;
     }
@@ -365,55 +257,72 @@ static void remove_traces(off_t from)
 
 /* What follows from notes of ranks that were just played: the ranks that have to be played with them, and
  * more that are wanted. */
-static void learn(const struct ranks *together, struct ranks *company, struct ranks *more)
+static void learn(const struct vt_ranks *together, struct vt_ranks *company, struct vt_ranks *more)
 {
     for (size_t i = 0; i < together->count; i++) {
         const int rank = together->items[i];
-        struct notes notes = read_notes(world.plays, rank);
+        struct vt_rank_notes notes = vt_rank_notes_read(world.rooms, world.plays, rank);
 
-        add_company(&notes, rank, notes.reads_letters ? company : more);
+        vt_rank_notes_company(&notes, rank, notes.reads_letters ? company : more);
         for (size_t k = 0; rank == 0 && k < notes.group_count; k++)
             if (notes.groups[k].count)
-                add(more, notes.groups[k].items[notes.groups[k].count - 1]);
-        free_notes(&notes);
+                vt_ranks_add(more, notes.groups[k].items[notes.groups[k].count - 1]);
+        for (int k = 1; rank == 0 && notes.is_uneven && k < SPREAD; k++)
+            vt_ranks_add(more, (int)((int64_t)world.size * k / SPREAD));
+        vt_rank_notes_free(&notes);
     }
 }
 
 /* Each is a line in the file that the answer is made of. */
-static void note_played(const struct ranks *together, struct ranks *played)
+static void note_played(const struct vt_ranks *together, struct vt_ranks *played)
 {
     char *path = vt_print_text("%s/played", world.rooms);
     FILE *file = fopen(path, "ae");
 
     for (size_t i = 0; i < together->count; i++) {
         const int rank = together->items[i];
-        struct notes notes = read_notes(world.plays, rank);
+        struct vt_rank_notes notes = vt_rank_notes_read(world.rooms, world.plays, rank);
 
-        if (file && !has(played, rank))
+        if (file && !vt_ranks_has(played, rank))
             fprintf(file, "%d %d\n", rank, notes.is_uneven);
-        add(played, rank);
-        free_notes(&notes);
+        vt_ranks_add(played, rank);
+        vt_rank_notes_free(&notes);
     }
     if (file)
         fclose(file);
     free(path);
 }
 
+/* Too many for this machine. */
+static void note_apart(size_t count)
+{
+    char *path = vt_print_text("%s/apart", world.rooms);
+    FILE *file = fopen(path, "we");
+
+    if (file) {
+        fprintf(file, "%zu\n", count);
+        fclose(file);
+    }
+    free(path);
+}
+
 /* Plays ranks together, and once more with the company that they turn out to need. */
-static int play_with_company(struct ranks *together, const struct ranks *known, struct ranks *more,
+static int play_with_company(struct vt_ranks *together, const struct vt_ranks *known, struct vt_ranks *more,
                              char **words)
 {
-    struct ranks company = {.count = 0};
+    struct vt_ranks company = {.count = 0};
     const off_t before = end_of_list();
     int status = play(together, known, words);
 
     learn(together, &company, more);
     for (size_t i = 0; i < together->count && company.count; i++)
-        add(&company, together->items[i]);
-    if (company.count > together->count && company.count <= MOST_TOGETHER) {
+        vt_ranks_add(&company, together->items[i]);
+    if (company.count > MOST_TOGETHER)
+        note_apart(company.count);
+    else if (company.count > together->count) {
         free(together->items);
         *together = company;
-        company = (struct ranks){.count = 0};
+        company = (struct vt_ranks){.count = 0};
         remove_traces(before);
         vt_say("ranks that tell each other sizes are played side by side: %zu processes", together->count);
         status = play(together, known, words);
@@ -425,24 +334,24 @@ static int play_with_company(struct ranks *together, const struct ranks *known, 
 
 int vt_world_play(char **words)
 {
-    struct ranks played = {.count = 0};
+    struct vt_ranks played = {.count = 0};
     int status = 0;
 
     sigaction(SIGTERM, &(struct sigaction){.sa_handler = note_ending}, NULL); /* the time limit */
     for (size_t i = 0; i < world.wanted.count && !status; i++) {
-        struct ranks together = {.count = 0}, more = {.count = 0};
+        struct vt_ranks together = {.count = 0}, more = {.count = 0};
 
-        if (has(&played, world.wanted.items[i]))
+        if (vt_ranks_has(&played, world.wanted.items[i]))
             continue;
         if (!world.named && played.count >= MOST_CHOSEN)
             break;
         if (i)
             vt_say("rank %d of %d", world.wanted.items[i], world.size);
-        add(&together, world.wanted.items[i]);
+        vt_ranks_add(&together, world.wanted.items[i]);
         status = play_with_company(&together, &played, &more, words);
         note_played(&together, &played);
         for (size_t k = 0; !world.named && k < more.count; k++)
-            add(&world.wanted, more.items[k]);
+            vt_ranks_add(&world.wanted, more.items[k]);
         free(together.items);
         free(more.items);
     }
@@ -477,6 +386,16 @@ void vt_world_say(int rank, FILE *out)
         fputs("  assumed: each rank sends to its experts what this one sends to its own; real routing may "
               "need more\n",
               out);
+    path = vt_print_text("%s/apart", world.rooms);
+    file = fopen(path, "re");
+    if (file && fscanf(file, "%d", &one) == 1)
+        fprintf(out,
+                "  assumed: of %d ranks that send each other sizes, more than the %d that are played side by "
+                "side, each receives what it sent last\n",
+                one, MOST_TOGETHER);
+    if (file)
+        fclose(file);
+    free(path);
 }
 
 void vt_world_remove(void)

@@ -11,8 +11,8 @@ from dry import PYTHON, dry
 @pytest.mark.parametrize("kind, size, ranks", [("objects", 2, "1,0"), ("pp_exchanged", 2, "1"), ("fsdp2_tp", 4, "2")])
 def test_equals_real_processes(kind, size, ranks, tmp_path):
     real, alone, done = world.compare(tmp_path, kind, size, ranks=ranks)
-    assert {int(rank) for rank in ranks.split(",")} <= set(alone)
-    assert {rank: real[rank] for rank in alone} == alone
+    assert {int(rank) for rank in ranks.split(",")} <= set(alone[kind])
+    assert {rank: real[kind][rank] for rank in alone[kind]} == alone[kind]
     assert f"played of {size} ranks:" in done.error
 
 
@@ -56,6 +56,60 @@ def test_spawned_processes_and_own_stores(tmp_path):
     (tmp_path / "spawns.py").write_text(SPAWNS)
     done = dry(tmp_path, [PYTHON, "spawns.py"], "--world", "16", "--rank", "6", "--gpu", f"{world.GPU}:4")
     assert done.status == 0 and re.findall(r"^SEEN (.*)$", done.output, re.M) == ["6 16 2 16.0"], done.output + done.error
+
+
+BROADCASTS = """
+import os, torch, torch.distributed as dist
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+dist.init_process_group("nccl")
+for number in (7, 8):
+    told = torch.full((3,), number if dist.get_rank() == 0 else -1, device="cuda")
+    dist.broadcast(told, src=0)
+    print("SEEN", dist.get_rank(), told.tolist(), flush=True)
+"""
+
+
+def test_broadcasts_of_a_rank_that_was_played_before(tmp_path):
+    """DeepSpeed's ZeRO 3 compares what it has with what rank 0 has."""
+    (tmp_path / "x").mkdir()
+    (tmp_path / "broadcasts.py").write_text(BROADCASTS)
+    done = dry(tmp_path, [PYTHON, "broadcasts.py"], "--world", "64", "--rank", "0,63", "--gpu", world.GPU)
+    seen = re.findall(r"^SEEN (\d+) \[(\d), \2, \2\]$", done.output, re.M)
+    assert done.status == 0 and seen == [("0", "7"), ("0", "8"), ("63", "7"), ("63", "8")], done.output + done.error
+
+
+SENDS = """
+import os, torch, torch.distributed as dist
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+before = torch.cuda.mem_get_info()[0]
+dist.init_process_group("nccl")
+rank, size = dist.get_rank(), dist.get_world_size()
+told, heard = (torch.full((1,), 5, device="cuda") for _ in range(2))
+for work in dist.batch_isend_irecv([dist.P2POp(dist.isend, told, (rank + 1) % size), dist.P2POp(dist.irecv, heard, (rank - 1) % size)]):
+    work.wait()
+parts = [1 + (rank == other) for other in range(size)]
+dist.all_to_all_single(torch.empty(2 * size, device="cuda"), torch.ones(sum(parts), device="cuda"), [2] * size, parts)
+print("TAKEN", (before - torch.cuda.mem_get_info()[0] - torch.cuda.memory_reserved()) >> 20, flush=True)
+"""
+
+
+def test_says_what_is_assumed(tmp_path):
+    """Ranks that send parts of several sizes, and more ranks that send sizes than are played side by side; NCCL's memory is taken."""
+    (tmp_path / "x").mkdir()
+    (tmp_path / "sends.py").write_text(SENDS)
+    done = dry(tmp_path, [PYTHON, "sends.py"], "--world", "100", "--gpu", world.GPU, "--nccl-memory", "300MiB")
+    told = ("each rank sends to its experts what", "of 100 ranks that send each other sizes", "communication buffers 300 MiB")
+    assert done.status == 0 and all(text in done.error for text in told) and "NCCL's buffers" not in done.error, done.error
+    assert played(tmp_path) == [0, 25, 50, 75, 99] and set(re.findall(r"^TAKEN (\d+)$", done.output, re.M)) == {"300"}, done.output
+
+
+def test_says_whether_kernels_were_compiled(tmp_path):
+    (tmp_path / "compiles.py").write_text("""import torch
+net = torch.compile(torch.nn.Linear(64, 64).cuda())
+net(torch.zeros(8, 64, device="cuda")).sum().backward()""")
+    for made, found in ((2, 0), (0, 2)):  # a graph forward and one backward
+        done = dry(tmp_path, [PYTHON, "compiles.py"], TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "cache"))
+        assert f"graphs compiled in this run: {made}, taken from the cache: {found};" in done.error, done.error
 
 
 def test_wrong_use(tmp_path):

@@ -1,13 +1,17 @@
 #!/usr/bin/env python3
 """Prints docs/results/dryrun-world.md: one process that plays rank R of N against N real processes, over the same simulated GPUs.
 
-    world.py [KIND:N ...] [--python PYTHON]... [--keep FOLDER]        default: every kind with 2, 4 and 8 ranks"""
+    world.py [KIND[,KIND...]:N ...] [--python PYTHON]... [--keep FILE] [--kept]    default: every kind with 2, 4 and 8 ranks
+
+Kinds of one word run one after the other in the same processes.
+FILE keeps results: the command goes on where it was ended; --kept only reads them."""
 import argparse
 import json
 import pathlib
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
@@ -20,20 +24,29 @@ KINDS = {"ddp": "DDP", "objects": "DDP; gloo beside NCCL, objects, uneven all_ga
          "pp_static": "pipeline 1F1B, static shapes", "pp_exchanged": "pipeline 1F1B, exchanged shapes", "cp": "context parallel"}
 COUNTERS = ("peak allocated", "peak reserved", "allocations", "allocated bytes", "segments")
 EVEN = ("hsdp", "fsdp2_tp")  # with four ranks at least
-TIMES = {8: "0,1,3,7"}  # ranks that are played, of so many
+APART = ("objects", "pp_exchanged")  # another backend; ranks that are played side by side
 
 
-def ranks_of(folder, command, *options):
-    """{rank: counters}; and the same peaks from the traces."""
+def groups(size):
+    together = [kind for kind in KINDS if kind not in APART and (size > 2 or kind not in EVEN)]
+    return [(",".join(together), size), *((kind, size) for kind in APART)]
+
+
+def ranks_played(kinds, size):
+    return "all" if size <= 2 or kinds == "pp_exchanged" else f"0,{size // 2},{size - 1}"
+
+
+def ranks_of(folder, kinds, command, *options):
+    """{kind: {rank: counters}}; and the largest peaks from the traces."""
     path = folder / "counters"
-    done = dry.dry(folder, [*command, PROGRAM, folder.name, path], "--gpu", options[0], "--steps", "100", *options[1:], timeout=1800,
+    done = dry.dry(folder, [*command, PROGRAM, kinds, path], "--gpu", options[0], "--steps", "100", *options[1:], timeout=1800,
                    OMP_NUM_THREADS="1")
     if done.status or not path.exists():
         raise RuntimeError(f"{folder}: status {done.status}\n{done.error[-3000:]}")
     counted = {}
     for line in path.read_text().splitlines():  # a rank that was played again: the last counts
-        rank, *numbers = json.loads(line)
-        counted[rank] = numbers
+        kind, rank, *numbers = json.loads(line)
+        counted.setdefault(kind, {})[rank] = numbers
     return counted, traces_of(folder), done
 
 
@@ -47,60 +60,97 @@ def traces_of(folder):
     return peaks
 
 
-def compare(folder, kind, size, python=PYTHON, ranks=None):
-    """(real, alone): each {rank: counters} of N processes, and of ranks that were played."""
+def compare(folder, kinds, size, python=PYTHON, ranks=None):
+    """(real, alone, the last run): each {kind: {rank: counters}} of N processes, and of ranks that were played."""
     found = []
-    ranks = ranks or TIMES.get(size, "all")
+    ranks = ranks or ranks_played(kinds, size)
     torchrun = [python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(size)]
     for name, command, options in (("real", torchrun, [f"{GPU}:{size}"]),
                                    ("alone", [python], [GPU, "--world", str(size), "--rank", ranks])):
-        place = folder / name / kind
+        place = folder / name
         place.mkdir(parents=True)
         (place / "x").mkdir()
-        counted, traced, done = ranks_of(place, command, *options)
-        told = {rank: counted[rank][:2] for rank in traced}
+        counted, traced, done = ranks_of(place, kinds, command, *options)
+        told = {rank: [max(numbers[rank][i] for numbers in counted.values()) for i in (0, 1)] for rank in traced}
         if not told or told != traced:
             raise RuntimeError(f"{place}: traces {traced}, counters {told}")
         found.append(counted)
     return found[0], found[1], done
 
 
-def in_words(real, alone):
-    different = sorted({name for rank in alone for name, one, other in zip(COUNTERS, real[rank], alone[rank]) if one != other})
-    return f"all five equal ({', '.join(map(str, sorted(alone)))})" if not different else f"**differ**: {', '.join(different)}"
+def measure(python, version, kinds, size):
+    """What is kept of a comparison, by kind."""
+    began, found = time.monotonic(), {}
+    with tempfile.TemporaryDirectory() as folder:
+        try:
+            real, alone, _ = compare(pathlib.Path(folder), kinds, size, python)
+            found = {kind: {"real": real[kind], "alone": alone[kind]} for kind in kinds.split(",")}
+        except (RuntimeError, subprocess.TimeoutExpired) as error:
+            print(error, file=sys.stderr)
+            found = {kind: {"failed": str(error)[-300:]} for kind in kinds.split(",")}
+    seconds = round(time.monotonic() - began)
+    return [{"torch": version, "kind": kind, "size": size, "seconds": seconds, **line} for kind, line in found.items()]
+
+
+def in_words(line):
+    if line is None:
+        return "not run"
+    if "failed" in line:
+        return "**failed**"
+    real, alone = line["real"], line["alone"]
+    different = [f"rank {rank}: {name} {alone[rank][i]:,} alone, {real[rank][i]:,} real"
+                 for i, name in enumerate(COUNTERS) for rank in sorted(alone) if real[rank][i] != alone[rank][i]]
+    return f"{alone['0'][1]:,} " + (f"**differ**: {'; '.join(different)}" if different else f"equal ({', '.join(sorted(alone))})")
 
 
 HEAD = """A small language model, two steps of AdamW with clipping (`tests/dryrun/programs/parallel_kinds.py`), in each kind of parallelism.
-Compared, of each rank: peak allocated, peak reserved, number of allocations, sum of their bytes, number of segments, from PyTorch's own
-counters; the peaks of the traces are equal to them. In brackets: the ranks that were played. Kernels compute nothing on either side: this
-shows that one process stands for N, not that the simulation is a GPU.
+Compared for each rank: peak allocated, peak reserved, number of allocations, sum of their bytes, number of segments, from PyTorch's own
+counters; the peaks of the traces are equal to them. A cell has rank 0's peak reserved in bytes, whether all five are equal, and the
+ranks that were played. Several kinds run one after the other in the same processes, counted one by one. Kernels compute nothing on
+either side: this shows that one process stands for N, not that the simulation is a GPU.
 """
+
+
+def page(found, sizes=(2, 4, 8)):
+    """Lines; a later result of the same comparison counts."""
+    known = {(line["torch"], line["kind"], line["size"]): line for line in found}
+    compared = [line for line in known.values() if "alone" in line]
+    equal = [line for line in compared if "differ" not in in_words(line)]
+    yield f"{len(equal)} of {len(known)} comparisons are equal ({sum(len(line['alone']) for line in equal)} ranks).\n"
+    for version in sorted({version for version, _, _ in known}, key=lambda text: [int(part) for part in text.split("+")[0].split(".")]):
+        yield f"PyTorch {version}\n\n| |{''.join(f' N = {size} |' for size in sizes)}\n|---|{'---|' * len(sizes)}"
+        for kind, name in KINDS.items():
+            cells = ("–" if kind in EVEN and size < 4 else in_words(known.get((version, kind, size))) for size in sizes)
+            yield f"| {name} | {' | '.join(cells)} |"
+        yield ""
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("wanted", nargs="*", metavar="KIND:N")
     parser.add_argument("--python", action="append", metavar="PYTHON")
-    parser.add_argument("--keep", type=pathlib.Path, metavar="FOLDER")
+    parser.add_argument("--keep", type=pathlib.Path, metavar="FILE")
+    parser.add_argument("--kept", action="store_true")
     arguments = parser.parse_intermixed_args()
-    wanted = [(kind, int(size)) for kind, _, size in (word.partition(":") for word in arguments.wanted)]
-    wanted = wanted or [(kind, size) for kind in KINDS for size in (2, 4, 8) if size > 2 or kind not in EVEN]
+    wanted = [(kinds, int(size)) for kinds, _, size in (word.partition(":") for word in arguments.wanted)]
+    wanted = wanted or [group for size in (2, 4, 8) for group in groups(size)]
+    keep = arguments.keep
+    found = [json.loads(line) for line in keep.read_text().splitlines()] if keep and keep.exists() else []
+    for python in [] if arguments.kept else arguments.python or [PYTHON]:
+        code = "import importlib.metadata as m; print(m.version('torch'))"
+        version = subprocess.check_output([python, "-c", code], text=True).strip()
+        done = {(line["torch"], line["kind"], line["size"]) for line in found if "differ" not in in_words(line) and "alone" in line}
+        for kinds, size in wanted:
+            kinds = ",".join(kind for kind in kinds.split(",") if (version, kind, size) not in done)
+            for line in json.loads(json.dumps(measure(python, version, kinds, size) if kinds else [])):  # ranks as JSON has them
+                print(version, KINDS[line["kind"]], size, in_words(line), f"{line['seconds']} s", file=sys.stderr, flush=True)
+                found.append(line)
+                if keep:
+                    with open(keep, "a") as file:
+                        file.write(json.dumps(line) + "\n")
     print(made_here("A job of N on one machine: ranks that are played alone", "tests/dryrun/world.py"))
     print(HEAD)
-    with tempfile.TemporaryDirectory() as temporary:
-        for python in arguments.python or [PYTHON]:
-            code = "import importlib.metadata as m; print(m.version('torch'))"
-            version = subprocess.check_output([python, "-c", code], text=True).strip()
-            print(f"PyTorch {version}\n\n| | N | peak allocated, reserved of rank 0 | |\n|---|--:|--:|---|", flush=True)
-            for kind, size in wanted:
-                try:
-                    real, alone, _ = compare((arguments.keep or pathlib.Path(temporary)) / f"{version}-{kind}-{size}", kind, size, python)
-                    peaks, words = f"{alone[0][0]:,}, {alone[0][1]:,}", in_words(real, alone)
-                except (RuntimeError, subprocess.TimeoutExpired) as error:
-                    peaks, words = "–", "**failed**"
-                    print(error, file=sys.stderr)
-                print(f"| {KINDS[kind]} | {size} | {peaks} | {words} |", flush=True)
-            print()
+    print("\n".join(page(found)))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import warnings
 # By module: the parts that change it, in order.
 PARTS = {
     "torch": ["unfilled", "values", "limits", "saving", "world", "changes"],
+    "torch._dynamo.utils": ["compiled"],
     "safetensors.torch": ["saving"],
     "transformers.modeling_utils": ["weights", "changes"],
     "diffusers.models.modeling_utils": ["weights"],

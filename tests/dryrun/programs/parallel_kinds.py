@@ -1,6 +1,7 @@
-"""A small language model, three steps in one kind of parallelism; each rank adds its counters to a file, as a line of JSON.
+"""A small language model, two steps in each kind of parallelism; each rank adds its counters to a file, as a line of JSON for each kind.
 
-parallel_kinds.py KIND FILE"""
+parallel_kinds.py KIND[,KIND...] FILE"""
+import gc
 import json
 import os
 import sys
@@ -12,7 +13,7 @@ import torch.nn.functional as F
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 
-WIDTH, LAYERS, WORDS, BATCH, LENGTH, HEAD = 256, 8, 4096, 4, 256, 64
+WIDTH, LAYERS, WORDS, BATCH, LENGTH, HEAD = 256, 8, 4096, 4, 256, 32
 COUNTERS = ("allocated_bytes.all.peak", "reserved_bytes.all.peak", "allocation.all.allocated", "allocated_bytes.all.allocated",
             "segment.all.allocated")
 
@@ -180,13 +181,18 @@ def objects(rank, size):
 
 
 def main():
-    kind, path = sys.argv[1:]
+    kinds, path = sys.argv[1].split(","), sys.argv[2]
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-    dist.init_process_group("cpu:gloo,cuda:nccl" if kind == "objects" else "nccl")
-    globals()[kind](dist.get_rank(), dist.get_world_size())
-    found = torch.cuda.memory_stats()
-    with open(path, "a") as file:
-        file.write(json.dumps([dist.get_rank(), *(found[name] for name in COUNTERS)]) + "\n")
+    dist.init_process_group("cpu:gloo,cuda:nccl" if "objects" in kinds else "nccl")
+    for kind in kinds:
+        globals()[kind](dist.get_rank(), dist.get_world_size())
+        found = torch.cuda.memory_stats()
+        with open(path, "a") as file:
+            file.write(json.dumps([kind, dist.get_rank(), *(found[name] for name in COUNTERS)]) + "\n")
+        gc.collect()
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+        torch.cuda.reset_accumulated_memory_stats()
     dist.destroy_process_group()
 
 
