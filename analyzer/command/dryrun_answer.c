@@ -348,8 +348,8 @@ static void propose(struct vt_dry_outcome *outcome, const char *change, const ch
     }
 }
 
-/* The findings name changes; where activations are a large part, half of their bytes, and where memory is
- * reserved and unused, the allocator's settings are tried, too. */
+/* The findings name changes. Where activations are a large part, lower precision is tried, too; where memory
+ * is reserved and unused, the allocator's settings. */
 static void propose_all(struct vt_dry_outcome *outcome, const struct part *part)
 {
     const struct vt_advices *advices = &part->device->advices;

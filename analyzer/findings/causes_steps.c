@@ -41,12 +41,22 @@ static const struct vt_allocation *largest_input(const struct vt_cause_search *s
     return largest;
 }
 
-/* By step, up to that of the refusal, the largest input of the line that made `example`. What it made before
- * the first step began is the first step's. */
+/* The step before those that are listed: a trace may claim more than there are blocks, and each that counts
+ * has one. */
+static uint32_t step_before(const struct vt_cause_search *search)
+{
+    const uint32_t step = search->refusal->step;
+    return step > search->replay->allocation_count ? step - (uint32_t)search->replay->allocation_count - 1
+                                                   : 0;
+}
+
+/* By step, from step_before() up to that of the refusal, the largest input of the line that made `example`.
+ * What it made before the first step began is the first step's. */
 static struct input *list_inputs(const struct vt_cause_search *search, const struct vt_allocation *example)
 {
     const uint64_t line = vt_trace_own_line_key(search->trace, example->stack_id);
-    struct input *inputs = vt_allocate_zeros((size_t)search->refusal->step + 1, sizeof *inputs);
+    const uint32_t before = step_before(search);
+    struct input *inputs = vt_allocate_zeros((size_t)search->refusal->step - before + 1, sizeof *inputs);
     for (uint32_t i = 0; i < search->replay->allocation_count; i++) {
         const struct vt_allocation *block = &search->replay->allocations[i];
         const struct vt_label *label = &search->attribution->labels[i];
@@ -54,13 +64,14 @@ static struct input *list_inputs(const struct vt_cause_search *search, const str
         if (block->alloc_event > search->refusal->event_index)
             break;
         if (label->category != VT_CATEGORY_INPUT || block->device_index != example->device_index ||
-            step > search->refusal->step || vt_trace_own_line_key(search->trace, block->stack_id) != line)
+            step > search->refusal->step || step <= before ||
+            vt_trace_own_line_key(search->trace, block->stack_id) != line)
             continue;
         const struct vt_inspection_holder *seen = vt_holder_of(search->attribution, i);
         const bool whole = seen && seen->storage_bytes == seen->bytes && seen->bytes <= block->bytes;
         const uint64_t bytes = whole ? seen->bytes : block->bytes; /* a large block may be larger than it */
-        if (bytes > inputs[step].bytes)
-            inputs[step] = (struct input){bytes, whole ? seen : NULL};
+        if (bytes > inputs[step - before].bytes)
+            inputs[step - before] = (struct input){bytes, whole ? seen : NULL};
     }
     return inputs;
 }
@@ -112,9 +123,10 @@ static void put_input_growth(const struct vt_cause_search *search, char *text, s
     if (!example)
         return;
     struct input *inputs = list_inputs(search, example);
+    const uint32_t before = step_before(search), last = step - before;
     uint32_t first = 0, most = 1;
     uint64_t least = UINT64_MAX;
-    for (uint32_t i = 1; i < step; i++) {
+    for (uint32_t i = 1; i < last; i++) {
         first = inputs[i].bytes && !first ? i : first;
         most = inputs[i].bytes > inputs[most].bytes ||
                        (!inputs[most].seen && inputs[i].bytes == inputs[most].bytes)
@@ -123,11 +135,11 @@ static void put_input_growth(const struct vt_cause_search *search, char *text, s
         least = first && inputs[i].bytes < least ? inputs[i].bytes : least;
     }
     /* each earlier step since the first has them from the same line: then they are comparable */
-    if (first && least && inputs[step].bytes >= inputs[most].bytes + inputs[most].bytes / LARGER_BY) {
+    if (first && least && inputs[last].bytes >= inputs[most].bytes + inputs[most].bytes / LARGER_BY) {
         char now[128], was[128], steps[48];
-        snprintf(steps, sizeof steps, first + 1 < step ? "steps %" PRIu32 "–%" PRIu32 : "step %" PRIu32,
-                 first, step - 1);
-        int used = snprintf(text, bytes, ": inputs %s, were %s%s in %s", size_of(&inputs[step], now),
+        snprintf(steps, sizeof steps, first + 1 < last ? "steps %" PRIu32 "–%" PRIu32 : "step %" PRIu32,
+                 before + first, step - 1);
+        int used = snprintf(text, bytes, ": inputs %s, were %s%s in %s", size_of(&inputs[last], now),
                             least < inputs[most].bytes ? "at most " : "", size_of(&inputs[most], was), steps);
         if (used > 0 && (size_t)used < bytes)
             put_activations(search, text + used, bytes - (size_t)used);

@@ -20,7 +20,7 @@ def test_changes_equal_edits(tmp_path):
 
 def test_advice_is_tried_until_it_fits(tmp_path):
     told = tmp_path / "told.json"
-    done = dry(tmp_path, [PYTHON, PROGRAMS / "trials.py", *FEW], "--gpu-memory", "850MiB", "--advise", "--json", told)
+    done = dry(tmp_path, [PYTHON, PROGRAMS / "trials.py", *FEW], "--gpu-memory", "880MiB", "--advise", "--json", told)
     found = {trial["changes"]: trial for trial in json.loads(told.read_text())["trials"]}
     assert not found[""]["fits"] and found[""]["needed_bytes"] > found[""]["total_bytes"]
     best = [name for name, trial in found.items() if trial["best"]]

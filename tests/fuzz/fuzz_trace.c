@@ -393,6 +393,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
         abort();
     snprintf(out_path, sizeof out_path, "%s/out", folder);
     setenv("TMPDIR", folder, 1);
+    vt_undo_out_of_memory(abort); /* instead of an exit that leaves no input behind */
     return 0;
 }
 
