@@ -349,28 +349,53 @@ static void drop_in_passes(const struct search *search)
     }
 }
 
+/* Gradients that are kept into the next step. */
+struct kept {
+    uint32_t step;
+    uint64_t count, bytes;
+};
+
+static int by_step(const void *left, const void *right)
+{
+    return vt_order(((const struct kept *)left)->step, ((const struct kept *)right)->step);
+}
+
+/* Of the step with the most bytes. */
+static struct kept most_of_a_step(struct kept *kept, size_t count)
+{
+    struct kept most = {0}, sum = {0};
+    vt_sort(kept, count, sizeof *kept, by_step);
+    for (size_t i = 0; i < count; i++) {
+        if (sum.step != kept[i].step)
+            sum = (struct kept){.step = kept[i].step};
+        sum.count++;
+        sum.bytes += kept[i].bytes;
+        most = sum.bytes > most.bytes ? sum : most;
+    }
+    return most;
+}
+
 void vt_advise_zero_grad(struct vt_adviser *adviser)
 {
     struct search search = {.adviser = adviser,
                             .spans = adviser->attribution->spans,
                             .span_count = adviser->attribution->span_count};
-    struct kept {
-        uint64_t count, bytes;
-    } most = {0}, *of_step = vt_allocate_zeros(adviser->attribution->step_count + 1, sizeof *of_step);
+    struct kept *kept, most;
+    size_t kept_count = 0;
     uint32_t stack_id = 0;
     char text[24];
     list_backward(&search);
     read_spans(&search);
+    kept = vt_allocate_zeros(search.count + 1, sizeof *kept);
     for (size_t i = 0; i < search.count; i++) {
         if (category_of(&search, &search.list[i]) != VT_CATEGORY_GRADIENT ||
             !drop_gradient(&search, &search.list[i], &stack_id))
             continue;
         const struct vt_allocation *gradient = allocation_of(&search, &search.list[i]);
-        struct kept *kept = &of_step[vt_label_of(adviser->attribution, gradient)->step];
-        kept->count++;
-        kept->bytes += gradient->bytes;
-        most = kept->bytes > most.bytes ? *kept : most;
+        kept[kept_count++] = (struct kept){.step = vt_label_of(adviser->attribution, gradient)->step,
+                                           .bytes = gradient->bytes};
     }
+    most = most_of_a_step(kept, kept_count);
     drop_all_pairs(&search);
     drop_in_passes(&search);
     vt_advise(
@@ -380,7 +405,7 @@ void vt_advise_zero_grad(struct vt_adviser *adviser)
         &vt_remedy_zero_grad,
         "%llu gradients of a step (%s) are kept through the next forward pass, which does not need them",
         (unsigned long long)most.count, vt_format_bytes(most.bytes, text));
-    free(of_step);
+    free(kept);
     free(search.passes);
     free(search.waits);
     free(search.makers);
