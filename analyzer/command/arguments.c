@@ -269,6 +269,9 @@ static int check_together(const struct vt_arguments *arguments)
     if (arguments->verify && (arguments->events || arguments->json))
         return vt_wrong_use("--verify has no %s: its exit status is the result",
                             arguments->json ? "--json" : "--events");
+    if ((arguments->tries.count || arguments->advise) && (arguments->json || arguments->output))
+        return vt_wrong_use("%s has no %s: vramtrace dryrun --like TRACE --json FILE writes what was found",
+                            arguments->advise ? "--advise" : "--try", arguments->json ? "--json" : "--out");
     if (command->takes == VT_TAKES_NOTHING && arguments->operand_count)
         return vt_wrong_use("unexpected argument '%s'", arguments->operands[0]);
     if (command->takes == VT_TAKES_TWO && (arguments->operand_count < 1 || arguments->operand_count > 2))

@@ -116,6 +116,8 @@ def test_changes_for_a_job_that_ran_out_of_memory(tmp_path):
     assert "recorded: 3 GiB in use at its peak, when it ran out of memory; here 3 GiB (+0.0 %)" in done.stderr, done.stderr
     assert ran.stdout == done.stdout.splitlines(True)[0] == f"{3 << 30}\n"
     assert "fits with arg:n=2" in done.stderr and done.returncode == 0
+    wrong = subprocess.run([PROGRAM, "oom", "job", "--json", "--advise"], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True)
+    assert wrong.returncode == 2 and "--advise has no --json: vramtrace dryrun --like" in wrong.stderr
 
 
 def test_like_a_run_without_memory(tmp_path):
