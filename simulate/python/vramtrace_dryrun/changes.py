@@ -9,10 +9,12 @@ import importlib
 import inspect
 import re
 import sys
+import weakref
 
 from . import say, setting
 
 WRAPPERS = ("module", "_orig_mod", "_fsdp_wrapped_module", "_checkpoint_wrapped_module")  # parts of a path that wrappers add
+NAMES = "_vramtrace_names"  # of a root: what holds it
 MARK = "_vramtrace_part"  # of a module: "root" = the program calls it, "inner" = another module does
 
 
@@ -34,7 +36,7 @@ class Roots:
     """Visits every module below one that the program calls for the first time, and puts contexts around such calls."""
 
     def __init__(self, torch):
-        self.torch, self.visitors, self.contexts = torch, [], []
+        self.torch, self.visitors, self.contexts, self.parents = torch, [], [], {}
         own, compiling = torch.nn.Module.__call__, getattr(torch.compiler, "is_dynamo_compiling", None) or (lambda: False)
 
         @functools.wraps(own)
@@ -53,22 +55,46 @@ class Roots:
         torch.nn.Module.__call__ = call
 
     def adopt(self, root):
+        around = self.around(root)
         for path, module in root.named_modules():
             seen = MARK in module.__dict__
             module.__dict__[MARK] = "inner" if path else "root"
             if not seen:
                 for visit in self.visitors:
-                    visit(".".join(part for part in path.split(".") if part not in WRAPPERS), module, root)
+                    visit(around, path, module)
+
+    def around(self, root):
+        """[(module, path of ROOT in it)]: itself, and those that hold it and are perhaps never called. Keeps none of them alive."""
+        if id(root) not in self.parents:
+            modules = [one for one in gc.get_objects() if issubclass(type(one), self.torch.nn.Module)]
+            self.parents = {id(one): (None, "") for one in modules} | {
+                id(child): (weakref.ref(one), name) for one in modules for name, child in one.__dict__.get("_modules", {}).items()}
+        found = [(root, "")]
+        while True:
+            inner, path = found[-1]
+            outer, name = self.parents.get(id(inner), (None, ""))
+            outer = outer and outer()
+            if outer is None or outer._modules.get(name) is not inner or any(outer is one for one, _ in found):
+                return found
+            found.append((outer, f"{name}.{path}".rstrip(".")))
 
 
-@functools.cache
+def paths_of(around, path):
+    """As reports may call it: from a module around it, from a variable that holds that."""
+    whole = [(top, ".".join(part for part in f"{before}.{path}".split(".") if part and part not in WRAPPERS)) for top, before in around]
+    yield from (inner for _, inner in whole)
+    yield from (f"{name}.{inner}".rstrip(".") for top, inner in whole for name in names_of(top))
+
+
 def names_of(root):
     """Of variables and attributes that hold it, and its class's: reports begin paths so where there are several roots."""
-    holders, frame = [one if isinstance(one, dict) else getattr(one, "__dict__", {}) for one in gc.get_referrers(root)], sys._getframe(1)
-    while frame:
-        holders.append(frame.f_locals)
-        frame = frame.f_back
-    return {type(root).__name__, *(name for holder in holders for name, value in list(holder.items()) if value is root)}
+    if NAMES not in root.__dict__:
+        holders, frame = [one if isinstance(one, dict) else getattr(one, "__dict__", {}) for one in gc.get_referrers(root)], sys._getframe()
+        while frame:
+            holders.append(frame.f_locals if frame.f_globals is not globals() else {})
+            frame = frame.f_back
+        root.__dict__[NAMES] = {type(root).__name__, *(name for one in holders for name, value in list(one.items()) if value is root)}
+    return root.__dict__[NAMES]
 
 
 def of_paths(pattern):
@@ -81,8 +107,8 @@ def checkpoint(torch, roots, pattern):
     paths = of_paths(pattern)
     unimplemented = torch.nn.Module.forward
 
-    def visit(path, module, root):
-        if not paths.fullmatch(path) and not any(paths.fullmatch(f"{name}.{path}".strip(".")) for name in names_of(root)):
+    def visit(around, path, module):
+        if not any(map(paths.fullmatch, paths_of(around, path))):
             return
         if type(module).forward is unimplemented:  # a ModuleList or ModuleDict
             return note("checkpoint", f"{path} is a {type(module).__name__}, which has no forward()", applied=False)
@@ -91,15 +117,17 @@ def checkpoint(torch, roots, pattern):
         run = functools.partial(checkpoint, use_reentrant=False)
         if any(cls.__name__ == "GradientCheckpointingLayer" for cls in type(module).__mro__):  # of transformers; it knows of caches
             module._gradient_checkpointing_func = run
-            for one in root.modules():
+            for one in around[-1][0].modules():
                 if hasattr(one, "gradient_checkpointing") and any(part is module for part in one.modules()):
                     one.gradient_checkpointing = True  # also of the model around it, which then makes no cache
             return
-        inner = module.forward
+        replaced, alive = module.__dict__.get("forward"), weakref.ref(module)
 
-        @functools.wraps(inner)
-        def forward(*args, **kwargs):
-            if not (torch.is_grad_enabled() and module.training):
+        @functools.wraps(type(module).forward)
+        def forward(*args, **kwargs):  # without a cycle: the module lives as long as it would
+            called = alive()
+            inner = replaced or functools.partial(type(called).forward, called)
+            if not (torch.is_grad_enabled() and called.training):
                 return inner(*args, **kwargs)
             return run(inner, *args, **kwargs)
         module.forward = forward
@@ -108,7 +136,7 @@ def checkpoint(torch, roots, pattern):
 
 
 def inplace(torch, roots, value):
-    def visit(path, module, root):
+    def visit(around, path, module):
         if getattr(module, "inplace", None) is False:
             module.inplace = True
             note("inplace", path)
