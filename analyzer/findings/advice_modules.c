@@ -71,6 +71,7 @@ void vt_advise_in_place(struct vt_adviser *adviser)
 
 #define FAMILIES 48
 #define SHOWN 3            /* families that are advised */
+#define WORTH_PART 20      /* of the peak: less is not worth a second forward pass */
 #define REPEATED_SHARE 0.7 /* of what one module around them saves: they are advised */
 
 /* Modules that differ in their numbers only: "layers.*.mlp". */
@@ -353,7 +354,7 @@ void vt_advise_checkpoint(struct vt_adviser *adviser)
         for (size_t k = 0; k < i; k++)
             inside |= vt_module_is_inside(families[k].pattern, families[i].pattern) ||
                       vt_module_is_inside(families[i].pattern, families[k].pattern);
-        if (inside)
+        if (inside || families[i].saves < adviser->whatif.peak_bytes / WORTH_PART)
             continue;
         advise_family(adviser, &families[i]);
         shown++;
