@@ -293,7 +293,7 @@ static void print_sections(struct vt_print *print)
     if (print->style->full || print->style->brief)
         print_details(print, shortage, top ? (size_t)top : TOP_ROWS);
     else
-        vt_text_next(print, (const char *const[]){"oom --full", "oom --advise", "report --by block", "html", NULL});
+        vt_text_next(print, (const char *const[]){"oom --full", "oom --advise", "html", NULL});
 }
 
 void vt_text_oom(const struct vt_report *report, const struct vt_view_style *style, FILE *out)
