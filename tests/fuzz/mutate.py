@@ -252,8 +252,8 @@ def main():
                 way = mutate_ring
             path.write_bytes(way(original, choose))
             failure = failure_of(path)
-            if way is mutate_ring:
-                ring_of(path.read_bytes()).unlink()
+            if way is mutate_ring and ring_of(path.read_bytes()):  # a recorder that began meanwhile may have taken it
+                ring_of(path.read_bytes()).unlink(missing_ok=True)
             if failure:
                 kept = pathlib.Path(tempfile.gettempdir()) / f"damaged-{arguments.seed}-{number}.vrt"
                 kept.write_bytes(path.read_bytes())

@@ -7,6 +7,7 @@ import torch
 from leak_truth import STEPS, small_net
 
 NET, SESSIONS, LOCK = None, {}, threading.Lock()
+TOGETHER = threading.Barrier(3)  # else a workspace for the third at a time may be made in any round
 
 
 @dataclass
@@ -19,6 +20,7 @@ def handle(user):
     prompt = torch.randn(8, 256).to("cuda")
     with torch.no_grad():
         hidden = NET(prompt)
+        TOGETHER.wait()
         state = torch.tanh(hidden)  # LEAK
     with LOCK:
         SESSIONS.setdefault(user, Session(user)).turns.append(state)
