@@ -64,24 +64,36 @@ def page(rows):
     yield "\nEqual: " + ", ".join(sorted(row["name"] for row in rows if not row["error"] and row["recorded"] == row["here"])) + "."
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+def measured(description, chosen, measure):
+    """{name: what MEASURE says of CHOSEN(names, every)[name]}, by the command line's names; what --keep has is not measured again."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("names", nargs="*")
     parser.add_argument("--every", type=int, default=8)
-    parser.add_argument("--keep", type=pathlib.Path, default=pathlib.Path(tempfile.mkdtemp()) / "kept.jsonl")
+    parser.add_argument("--keep", type=pathlib.Path)
     arguments = parser.parse_args()
-    programs = catalogue.read()
-    kept = {row["name"]: row for row in map(json.loads, arguments.keep.read_text().splitlines())} if arguments.keep.exists() else {}
-    for name in arguments.names or list(programs)[::arguments.every]:
-        if name not in kept:
-            kept[name] = compare(programs[name])
-            with open(arguments.keep, "a") as file:
-                print(json.dumps(kept[name]), file=file, flush=True)
-            print(kept[name], file=sys.stderr)
+    keep = arguments.keep
+    found = dict(map(json.loads, keep.read_text().splitlines())) if keep and keep.exists() else {}
+    for name, item in chosen(arguments.names, arguments.every).items():
+        if name not in found:
+            found[name] = measure(item)
+            print(name, found[name], file=sys.stderr)
+            if keep:
+                with open(keep, "a") as file:
+                    print(json.dumps([name, found[name]]), file=file)
+    return found
+
+
+def programs(names, every):
+    known = catalogue.read()
+    return {name: known[name] for name in names or list(known)[::every]}
+
+
+def main():
+    found = measured(__doc__.split("\n")[0], programs, compare)
     print(made_here("Dry runs of what was recorded", "tests/dryrun/like.py"))
     print("Programs of `tests/corpus/` were recorded over a simulated L40S without values, to their end; then\n"
           "`vramtrace dryrun --like` ran each of them from its trace alone. Peaks in use, in bytes, of the GPU with the most.\n")
-    print(*page(list(kept.values())), sep="\n")
+    print(*page(list(found.values())), sep="\n")
 
 
 if __name__ == "__main__":

@@ -3,12 +3,10 @@
 
     predicted.py [--every N] [--keep FILE] [NAME...]     programs of the corpus (default: every 8th), and scripts of tests/torch/advice
 """
-import argparse
 import json
 import pathlib
 import re
 import subprocess
-import sys
 import tempfile
 
 import dry
@@ -72,18 +70,7 @@ def page(found):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("names", nargs="*")
-    parser.add_argument("--every", type=int, default=8)
-    parser.add_argument("--keep", type=pathlib.Path, default=pathlib.Path(tempfile.mkdtemp()) / "kept.jsonl")
-    arguments = parser.parse_args()
-    found = dict(map(json.loads, arguments.keep.read_text().splitlines())) if arguments.keep.exists() else {}
-    for name, command in commands(arguments.names, arguments.every).items():
-        if name not in found:
-            found[name] = compare(command)
-            with open(arguments.keep, "a") as file:
-                print(json.dumps([name, found[name]]), file=file)
-            print(name, found[name], file=sys.stderr)
+    found = like.measured(__doc__.split("\n")[0], commands, compare)
     print(made_here("Predicted savings, and trials", "tests/dryrun/predicted.py"))
     print("The report predicts what an advice saves of the peak; `vramtrace dryrun --try` measures it. Bytes in use, simulated L40S.\n")
     print(*page({name: rows for name, rows in found.items() if rows}), sep="\n")
