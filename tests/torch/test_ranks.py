@@ -192,13 +192,16 @@ def test_the_first_that_runs_out(tmp_path):
     (differs,) = told["first_differs"]
     usual = sorted(still[rank]["allocated"] for rank in (0, 1, 3))[1]
     assert (differs["bytes"], differs["usual_bytes"]) == (fell[2]["allocated"], usual)
-    assert differs["difference_bytes"] == fell[2]["kept"] == fell[2]["allocated"] - still[2]["allocated"]
+    assert fell[2]["kept"] == fell[2]["allocated"] - still[2]["allocated"]
+    # The allocator cuts nothing under 1 MiB off a block that it gives again: ranks with the same work differ by such rests.
+    assert differs["difference_bytes"] == fell[2]["allocated"] - usual
     assert differs["usual_peak_bytes"] == sorted(still[rank]["allocated_peak"] for rank in (0, 1, 3))[1]
     for part, key in (("lines", line_of("fills the card")), ("modules", "hoard")):
         (most, *_) = differs[part]
         assert most["line" if part == "lines" else "name"] == key
         assert (most["bytes"], most["usual_bytes"]) == (fell[2]["kept"], 0)
-    assert sum(category["difference_bytes"] for category in differs["categories"]) == fell[2]["kept"]
+    most, *rests = [category["difference_bytes"] for category in differs["categories"]]
+    assert abs(most - fell[2]["kept"]) < 1 << 20 and all(abs(rest) < 1 << 20 for rest in rests)
     # The card at that moment, by the driver.
     (card,) = told["first_gpu"]
     assert {holder["process"]: holder["bytes"] for holder in card["processes"]} == {2: fell[2]["reserved"], 0: still[0]["reserved"]}
