@@ -52,6 +52,8 @@ static void read_note(const char *line, struct vt_rank_notes *notes)
         }
     } else if (!strncmp(line, "uneven", 6)) {
         notes->is_uneven = true;
+    } else if (!strncmp(line, "compiled", 8)) {
+        notes->compiled = true;
     }
 }
 

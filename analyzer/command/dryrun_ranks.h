@@ -21,6 +21,7 @@ struct vt_rank_notes {
     struct vt_ranks neighbors; /* it sends letters to, or has some from */
     bool reads_letters;        /* small ones: sizes, say */
     bool is_uneven;            /* it sends parts of several sizes: routing of experts */
+    bool compiled;             /* kernels that were not in the cache of torch.compile */
 };
 
 struct vt_rank_notes vt_rank_notes_read(const char *rooms, int play, int rank);

@@ -35,6 +35,7 @@ static struct {
     int gpu_count;
     const char *rooms;
     int plays;
+    bool compiled; /* the rank that was played first did */
 } world;
 
 /* ---- Options ---- */
@@ -147,6 +148,11 @@ static void make_environment(int rank, const struct vt_ranks *together)
     text = vt_print_text("%s/play-%d/gpus-%d", world.rooms, world.plays, host);
     vt_run_set("VRAMTRACE_STANDIN_SHARED", text, true);
     free(text);
+    if (world.compiled) {
+        text = vt_print_text("%s/play-%d/compiled", world.rooms, world.plays);
+        vt_run_set("TORCHINDUCTOR_CACHE_DIR", text, true);
+        free(text);
+    }
     set_number("VRAMTRACE_DRYRUN_RANK", rank);
     set_number("RANK", rank);
     set_number("LOCAL_RANK", rank % world.gpu_count);
@@ -263,6 +269,8 @@ static void learn(const struct vt_ranks *together, struct vt_ranks *company, str
         const int rank = together->items[i];
         struct vt_rank_notes notes = vt_rank_notes_read(world.rooms, world.plays, rank);
 
+        if (world.plays == 1) /* The others would find what it compiled; in a real job all start at once. */
+            world.compiled |= notes.compiled;
         vt_rank_notes_company(&notes, rank, notes.reads_letters ? company : more);
         for (size_t k = 0; rank == 0 && k < notes.group_count; k++)
             if (notes.groups[k].count)

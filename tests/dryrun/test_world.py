@@ -1,11 +1,12 @@
 """One process that plays a rank of N, against N real processes: a few kinds; tests/dryrun/world.py has all."""
 import json
 import re
+import subprocess
 
 import pytest
 
 import world
-from dry import PYTHON, dry
+from dry import PROGRAM, PYTHON, dry
 
 
 @pytest.mark.parametrize("kind, size, ranks", [("objects", 2, "1,0"), ("pp_exchanged", 2, "1"), ("fsdp2_tp", 4, "2")])
@@ -110,6 +111,13 @@ net(torch.zeros(8, 64, device="cuda")).sum().backward()""")
     for made, found in ((2, 0), (0, 2)):  # a graph forward and one backward
         done = dry(tmp_path, [PYTHON, "compiles.py"], TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "cache"))
         assert f"graphs compiled in this run: {made}, taken from the cache: {found};" in done.error, done.error
+    # Ranks of a job start at once: a later one does not find what the first one compiled, but what was there before.
+    for cache, made, found in (("cache", 0, 2), ("another", 2, 0)):
+        (folder := tmp_path / cache[:1] / "x").mkdir(parents=True)
+        done = dry(folder.parent, [PYTHON, "../compiles.py"], "--world", "2", "--rank", "all",
+                   TORCHINDUCTOR_CACHE_DIR=str(tmp_path / cache))
+        texts = [subprocess.check_output([PROGRAM, "report", "--json", trace], text=True) for trace in folder.glob("*.vrt")]
+        assert len(texts) == 2 and all(f"graphs compiled in this run: {made}, taken from the cache: {found};" in text for text in texts)
 
 
 def test_wrong_use(tmp_path):
