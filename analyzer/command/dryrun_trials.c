@@ -4,6 +4,7 @@
 #include "command/output.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -137,36 +138,20 @@ void vt_trials_note(const struct vt_dry_outcome *outcome)
     read_notes(run);
 }
 
-/* Of a trial's runs, the first. */
-static bool keeps_traces(const struct vt_trial *run, bool ample)
+/* Its own words and environment; a trial's output goes to `log`, its traces to `place` or away. */
+static int be_the_run(const struct vt_trial *run, bool ample, const char *place, int log)
 {
-    return run->changes[0] && (runs.wanted->fit || ample == runs.items[0].outcome.ran_out);
-}
-
-/* Its own words and environment; a trial's output goes to `log`, its traces beside the first run's folder or
- * away. */
-static int be_the_run(const struct vt_trial *run, bool ample, int log)
-{
-    const char *out = getenv("VRAMTRACE_OUT");
-    const size_t bytes = out ? strlen(out) : 0;
-    char *place, **words;
+    char **words;
     int result = runs.wanted->begin(ample);
 
     if (result)
         return result;
     words = vt_apply_changes(run->changes, runs.words);
     if (!is_first()) {
-        if (bytes && out[bytes - 1] == '/' && keeps_traces(run, ample)) {
-            place = vt_print_text("%s%s/", out, run->changes);
-            for (char *at = place + bytes; *at && at[1]; at++)
-                *at = *at == '/' ? '_' : *at;
-            if (mkdir(place, 0777) && errno != EEXIST)
-                return vt_wrong_use("%s: %s", place, strerror(errno));
-        } else {
-            place = vt_print_text("%s/", getenv("VRAMTRACE_STANDIN_ROOMS"));
-        }
-        vt_run_set("VRAMTRACE_OUT", place, true);
-        free(place);
+        char *away = vt_print_text("%s/", getenv("VRAMTRACE_STANDIN_ROOMS"));
+
+        vt_run_set("VRAMTRACE_OUT", place ? place : away, true);
+        free(away);
         dup2(log, 1);
         dup2(log, 2);
     }
@@ -198,17 +183,47 @@ static void read_last_line(int log, char *line, size_t bytes)
     snprintf(line, bytes, "%s", found);
 }
 
+/* The folder of a trial's traces and output, in that of the first run: kept of a trial's runs is the first.
+ * The caller frees it; NULL: there is none. */
+static char *make_place(const struct vt_trial *run, bool ample)
+{
+    const char *out = getenv("VRAMTRACE_OUT");
+    const size_t bytes = out ? strlen(out) : 0;
+    char *place;
+
+    if (!run->changes[0] || !(runs.wanted->fit || ample == runs.items[0].outcome.ran_out) || !bytes ||
+        out[bytes - 1] != '/')
+        return NULL;
+    place = vt_print_text("%s%s/", out, run->changes);
+    for (char *at = place + bytes; *at && at[1]; at++)
+        *at = *at == '/' ? '_' : *at;
+    if (mkdir(place, 0777) && errno != EEXIST)
+        vt_say("%s: %s", place, strerror(errno));
+    return place;
+}
+
+static int open_log(const char *place)
+{
+    char *path = place ? vt_print_text("%soutput.txt", place) : NULL;
+    const int file = path ? open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666) : -1;
+
+    free(path);
+    return file < 0 ? memfd_create("output", MFD_CLOEXEC) : file;
+}
+
 static int run_in_child(struct vt_trial *run, bool ample)
 {
-    const int log = memfd_create("output", MFD_CLOEXEC);
+    char *place = make_place(run, ample);
+    const int log = open_log(place);
 
     child_pid = fork();
     if (child_pid < 0)
         return vt_wrong_use("cannot start a process: %s", strerror(errno));
     if (!child_pid) {
         runs.is_child = true;
-        _exit(be_the_run(run, ample, log));
+        _exit(be_the_run(run, ample, place, log));
     }
+    free(place);
     while (waitpid(child_pid, &run->status, 0) < 0 && errno == EINTR)
         ;
     child_pid = 0;

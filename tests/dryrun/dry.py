@@ -38,12 +38,12 @@ class Dry:
         return json.loads(told.stdout)
 
 
-def dry(folder, command, *options, timeout=900, **settings):
-    """In FOLDER; the trace is x.vrt there, or of several the folder x/."""
+def dry(folder, command, *options, timeout=900, several=False, **settings):
+    """In FOLDER; the trace is x.vrt there, or of SEVERAL the folder x/."""
     ours = ("VRAMTRACE_DRYRUN", "VRAMTRACE_STANDIN", "LD_")
     environment = {name: value for name, value in ENVIRONMENT.items() if not name.startswith(ours)}
     launchers = ("torch.distributed.run", "accelerate.commands.launch")
-    several = "--world" in options or any(name in " ".join(map(str, command)) for name in launchers)
+    several = several or "--world" in options or any(name in " ".join(map(str, command)) for name in launchers)
     trace = Path(folder) / ("x/" if several else "x.vrt")
     done = subprocess.run([PROGRAM, "dryrun", *options, "-o", f"{trace}/" if several else trace, *command], capture_output=True, text=True,
                           cwd=folder, env={**environment, "LANG": "C.UTF-8", **settings}, stdin=subprocess.DEVNULL, timeout=timeout)

@@ -98,7 +98,8 @@ def read(text=None):
         if line.startswith("## "):
             repository, commit = (line.split()[1:] + [""])[:2]
         cells = [cell.strip() for cell in line.split("|")[1:-1]]
-        if len(cells) == len(COLUMNS) and cells[0] != "program" and not cells[0].startswith("---"):
+        if cells and cells[0] != "program" and not cells[0].startswith("---"):
+            assert len(cells) == len(COLUMNS), f"{len(cells)} cells of {len(COLUMNS)}: {line}"
             assert cells[0] not in programs, f"two programs are called {cells[0]}"
             programs[cells[0]] = Program(repository, commit, *cells)
     return programs

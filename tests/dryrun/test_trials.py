@@ -126,6 +126,18 @@ def test_like_a_run_without_memory(tmp_path):
     assert done.status == 2 and "no GPU memory was recorded there" in done.error
 
 
+def test_the_output_of_a_trial_that_fails_is_kept(tmp_path):
+    (tmp_path / "x").mkdir()
+    (tmp_path / "half.py").write_text("""import torch
+batch = next(iter(torch.utils.data.DataLoader(torch.zeros(64, 1000), batch_size=32)))
+print("batch of", len(batch.cuda()))
+assert len(batch) == 32, "made for batches of 32\"""")
+    done = dry(tmp_path, [PYTHON, "half.py"], "--try", "batch=/2", several=True)
+    assert done.status == 0 and "batch=/2: AssertionError: made for batches of 32" in done.error, done.error
+    kept = tmp_path / "x" / "batch=_2"
+    assert (kept / "output.txt").read_text().startswith("batch of 16\nTraceback") and len(list(kept.glob("*.vrt"))) == 1
+
+
 def test_a_program_that_fails_is_not_tried(tmp_path):
     (tmp_path / "one.py").write_text("import torch\ntorch.ones(9, device='cuda')\nraise SystemExit(7)\n")
     done = dry(tmp_path, [PYTHON, tmp_path / "one.py"], "--try", "foreach=off")

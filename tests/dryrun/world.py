@@ -42,7 +42,8 @@ def ranks_of(folder, kinds, command, *options):
     done = dry.dry(folder, [*command, PROGRAM, kinds, path], "--gpu", options[0], "--steps", "100", *options[1:], timeout=1800,
                    OMP_NUM_THREADS="1")
     if done.status or not path.exists():
-        raise RuntimeError(f"{folder}: status {done.status}\n{done.error[-3000:]}")
+        first = done.error.find("Traceback")
+        raise RuntimeError(f"{folder}: status {done.status}\n{done.error[max(first, 0):][:5000]}")
     counted = {}
     for line in path.read_text().splitlines():  # a rank that was played again: the last counts
         kind, rank, *numbers = json.loads(line)

@@ -13,7 +13,8 @@ import torch.nn.functional as F
 from torch import nn
 from torch.distributed.device_mesh import init_device_mesh
 
-WIDTH, LAYERS, WORDS, BATCH, LENGTH, HEAD = 256, 8, 4096, 4, 256, 32
+WIDTH, LAYERS, WORDS, BATCH, HEAD = 256, 8, 4096, 4, 32
+LENGTH = max(256, 64 * int(os.environ["WORLD_SIZE"]))  # context parallel: attention takes half of a rank's part, multiples of 32
 COUNTERS = ("allocated_bytes.all.peak", "reserved_bytes.all.peak", "allocation.all.allocated", "allocated_bytes.all.allocated",
             "segment.all.allocated")
 
