@@ -279,8 +279,9 @@ static _Thread_local struct letter {
     const void *from;
     void *to;
     size_t bytes;
-    int peer; /* to whom, from whom, or the root */
-} * letters;  /* of the group that is open */
+    int peer;     /* to whom, from whom, or the root */
+    bool is_size; /* perhaps: small, and of whole numbers or bytes */
+} * letters;      /* of the group that is open */
 static _Thread_local size_t letter_count, letter_room;
 static _Thread_local int depth;
 
@@ -350,7 +351,7 @@ static void note_letters(const struct letter *first)
         return;
     }
     for (const struct letter *letter = first; letter < letters + letter_count; letter++) {
-        const bool is_read = letter->kind == RECEIVED && letter->bytes <= SLOT_BYTES;
+        const bool is_read = letter->kind == RECEIVED && letter->is_size;
         bool *noted = is_read ? &own->noted_read_letters : &own->noted_letters;
         char text[64];
         if (letter->own != own || letter->kind == BROADCAST || !letter->bytes || *noted || !own->members)
@@ -410,21 +411,23 @@ static int add_letter(struct letter letter)
 int ncclSend(const void *from, size_t count, int type, int peer, struct communicator *own, void *stream)
 {
     (void)stream;
-    return add_letter((struct letter){own, SENT, from, NULL, count * size_of(type), peer});
+    return add_letter((struct letter){own, SENT, from, NULL, count * size_of(type), peer, false});
 }
 
 int ncclRecv(void *to, size_t count, int type, int peer, struct communicator *own, void *stream)
 {
     (void)stream;
-    return add_letter((struct letter){own, RECEIVED, NULL, to, count * size_of(type), peer});
+    const size_t bytes = count * size_of(type);
+    return add_letter(
+        (struct letter){own, RECEIVED, NULL, to, bytes, peer, bytes <= SLOT_BYTES && type < FLOAT16});
 }
 
 int ncclBroadcast(const void *from, void *to, size_t count, int type, int root, struct communicator *own,
                   void *stream)
 {
     (void)stream;
-    return add_letter(
-        (struct letter){own, BROADCAST, own->rank == root ? from : NULL, to, count * size_of(type), root});
+    return add_letter((struct letter){own, BROADCAST, own->rank == root ? from : NULL, to,
+                                      count * size_of(type), root, false});
 }
 
 int ncclBcast(void *at, size_t count, int type, int root, struct communicator *own, void *stream)

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -301,6 +302,23 @@ static void note_played(const struct vt_ranks *together, struct vt_ranks *played
     free(path);
 }
 
+/* That so many processes as those that were played would take. */
+static bool has_memory_for(size_t count)
+{
+    FILE *file = fopen("/proc/meminfo", "re");
+    unsigned long long available_kb = 0;
+    struct rusage played;
+    char line[256];
+
+    while (file && !available_kb && fgets(line, sizeof line, file))
+        if (sscanf(line, "MemAvailable: %llu", &available_kb) == 1)
+            break;
+    if (file)
+        fclose(file);
+    return !available_kb || getrusage(RUSAGE_CHILDREN, &played) ||
+           count * (unsigned long long)played.ru_maxrss < available_kb;
+}
+
 /* Too many for this machine. */
 static void note_apart(size_t count)
 {
@@ -325,7 +343,7 @@ static int play_with_company(struct vt_ranks *together, const struct vt_ranks *k
     learn(together, &company, more);
     for (size_t i = 0; i < together->count && company.count; i++)
         vt_ranks_add(&company, together->items[i]);
-    if (company.count > MOST_TOGETHER)
+    if (company.count > MOST_TOGETHER || !has_memory_for(company.count))
         note_apart(company.count);
     else if (company.count > together->count) {
         free(together->items);
@@ -397,10 +415,11 @@ void vt_world_say(int rank, FILE *out)
     path = vt_print_text("%s/apart", world.rooms);
     file = fopen(path, "re");
     if (file && fscanf(file, "%d", &one) == 1)
-        fprintf(out,
-                "  assumed: of %d ranks that send each other sizes, more than the %d that are played side by "
-                "side, each receives what it sent last\n",
-                one, MOST_TOGETHER);
+        fprintf(
+            out,
+            "  assumed: of %d ranks that send each other sizes, more than are played side by side on this "
+            "machine, each receives what it sent last\n",
+            one);
     if (file)
         fclose(file);
     free(path);

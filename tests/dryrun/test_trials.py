@@ -181,12 +181,15 @@ for name in sys.argv[1:]:
     model = getattr(trainer, name).layers if name == "half" else getattr(trainer, name)
     for i, layer in enumerate(model):
         model[i] = Checkpointed(layer)
-for _ in range(2):
-    x = trainer.critic(trainer.maker(torch.randn(4096, 256, device="cuda")))
-    for layer in trainer.half.layers:
-        x = layer(x)
-    x.mean().backward()
-    del x
+def train():  # a batch lives until the next one is there
+    for _ in range(2):
+        batch = torch.randn(4096, 256, device="cuda")
+        x = trainer.critic(trainer.maker(batch))
+        for layer in trainer.half.layers:
+            x = layer(x)
+        x.mean().backward()
+        del x
+train()
 trainer.critic = None
 print(torch.cuda.memory_allocated(), file=open("left", "a"))
 print(torch.cuda.max_memory_allocated())

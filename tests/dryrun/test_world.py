@@ -67,6 +67,8 @@ for number in (7, 8):
     told = torch.full((3,), number if dist.get_rank() == 0 else -1, device="cuda")
     dist.broadcast(told, src=0)
     print("SEEN", dist.get_rank(), told.tolist(), flush=True)
+parts = [torch.ones(3, device="cuda")] * dist.get_world_size() if dist.get_rank() == 0 else None
+dist.scatter(torch.empty(3, device="cuda"), parts, src=0)  # small parts, but no sizes
 """
 
 
@@ -77,6 +79,7 @@ def test_broadcasts_of_a_rank_that_was_played_before(tmp_path):
     done = dry(tmp_path, [PYTHON, "broadcasts.py"], "--world", "64", "--rank", "0,63", "--gpu", world.GPU)
     seen = re.findall(r"^SEEN (\d+) \[(\d), \2, \2\]$", done.output, re.M)
     assert done.status == 0 and seen == [("0", "7"), ("0", "8"), ("63", "7"), ("63", "8")], done.output + done.error
+    assert played(tmp_path) == [0, 63] and "side by side" not in done.error, done.error
 
 
 SENDS = """

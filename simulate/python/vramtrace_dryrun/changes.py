@@ -90,11 +90,23 @@ def names_of(root):
     """Of variables and attributes that hold it, and its class's: reports begin paths so where there are several roots."""
     if NAMES not in root.__dict__:
         holders, frame = [one if isinstance(one, dict) else getattr(one, "__dict__", {}) for one in gc.get_referrers(root)], sys._getframe()
+        names = {type(root).__name__, *(name for one in holders for name, value in list(one.items()) if value is root)}
         while frame:
-            holders.append(frame.f_locals if frame.f_globals is not globals() else {})
+            if frame.f_globals is not globals():
+                names |= names_in(frame, root)
             frame = frame.f_back
-        root.__dict__[NAMES] = {type(root).__name__, *(name for one in holders for name, value in list(one.items()) if value is root)}
+        root.__dict__[NAMES] = names
     return root.__dict__[NAMES]
+
+
+def names_in(frame, root):
+    """Before Python 3.13 a frame keeps the copy of its variables that is made here, and that would keep its tensors."""
+    before = {id(one) for one in gc.get_referents(frame) if type(one) is dict}
+    variables = frame.f_locals
+    names = {name for name, value in list(variables.items()) if value is root}
+    if type(variables) is dict and frame.f_code.co_flags & inspect.CO_OPTIMIZED and id(variables) not in before:
+        variables.clear()  # the program has never asked for it
+    return names
 
 
 def of_paths(pattern):
