@@ -79,13 +79,30 @@ static void put_row(const struct vt_trial *trial, const struct vt_trial *first, 
     fprintf(out, "  %s\n", vt_trial_failed(trial) ? "failed" : trial->outcome.ran_out ? "✗" : "✓");
 }
 
-static void put_notes(const struct vt_trial *trial, const struct vt_trial *first, FILE *out)
+/* Another one's note says it, too: sets of changes repeat what single ones say. */
+static bool is_repeated(const struct vt_trial *trials, size_t count, const bool *shown, size_t which)
 {
-    if (trial->note[0])
-        fprintf(out, "  %s\n", trial->note);
-    if (trial != first && vt_trial_failed(trial))
-        fprintf(out, "  %s: %s\n", trial->changes,
-                trial->last_line[0] ? trial->last_line : "the program failed");
+    const char *note = trials[which].note;
+
+    for (size_t i = 0; i < count; i++)
+        if (i != which && (!shown || shown[i]) && strstr(trials[i].note, note) &&
+            (i < which || strcmp(trials[i].note, note) != 0))
+            return true;
+    return !note[0];
+}
+
+/* Of those that are shown; NULL = all. */
+static void put_notes(const struct vt_trial *trials, size_t count, const bool *shown, FILE *out)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (shown && !shown[i])
+            continue;
+        if (!is_repeated(trials, count, shown, i))
+            fprintf(out, "  %s\n", trials[i].note);
+        if (i && vt_trial_failed(&trials[i]))
+            fprintf(out, "  %s: %s\n", trials[i].changes,
+                    trials[i].last_line[0] ? trials[i].last_line : "the program failed");
+    }
 }
 
 static void put_verdict(const struct vt_trial *first, const struct vt_trial *best,
@@ -129,8 +146,7 @@ static void put_all(const struct vt_trial *trials, size_t count, FILE *out)
 {
     for (size_t i = 0; i < count; i++)
         put_row(&trials[i], trials, out);
-    for (size_t i = 0; i < count; i++)
-        put_notes(&trials[i], trials, out);
+    put_notes(trials, count, NULL, out);
 }
 
 /* The one that is answered, single changes that save, sets that save, others. */
@@ -149,7 +165,7 @@ static void put_most(const struct vt_trial *trials, size_t count, const struct v
 {
     bool *shown = vt_allocate_zeros(count + 1, sizeof *shown);
     size_t lines = MOST_LINES - 5; /* the verdict, the head, as it is, the others, the costs */
-    const char *before = "  others: ";
+    const char *before = "  others: ", *failure = "";
 
     for (unsigned rank = 0; rank < 3; rank++)
         for (size_t i = 0; i < count; i++) {
@@ -164,16 +180,20 @@ static void put_most(const struct vt_trial *trials, size_t count, const struct v
     for (size_t i = 0; i < count; i++)
         if (shown[i])
             put_row(&trials[i], trials, out);
-    for (size_t i = 0; i < count; i++)
-        if (shown[i])
-            put_notes(&trials[i], trials, out);
+    put_notes(trials, count, shown, out);
     for (size_t i = 0; i < count; i++)
         if (!shown[i]) {
-            const char *why =
-                vt_trial_failed(&trials[i]) ? trials[i].last_line : strstr(trials[i].note, "nothing");
+            const char *nothing = strstr(trials[i].note, "nothing");
 
-            fprintf(out, "%s%s%s%s%s", before, trials[i].changes, why ? " (" : "", why ? why : "",
-                    why ? ")" : "");
+            fprintf(out, "%s%s", before, trials[i].changes);
+            if (vt_trial_failed(&trials[i])) {
+                const bool is_new = strcmp(failure, trials[i].last_line) != 0;
+
+                failure = trials[i].last_line;
+                fprintf(out, " (failed%s%.60s)", is_new ? ": " : "", is_new ? failure : "");
+            } else if (nothing) {
+                fprintf(out, " (%s)", nothing);
+            }
             before = " · ";
         }
     if (before[2] != 'o')
