@@ -157,8 +157,7 @@ int vt_search_largest(const char *name, char **words, FILE *out)
             fprintf(out, "✗ %s: %s\n", run->changes,
                     !vt_trial_failed(run)
                         ? "no DataLoader was made; name an argument of the command: --fit NAME"
-                    : run->last_line[0] ? run->last_line
-                                        : "the program failed");
+                        : vt_trial_failure(run));
             free(change);
             return 1;
         }

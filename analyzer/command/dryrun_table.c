@@ -20,6 +20,13 @@ bool vt_trial_failed(const struct vt_trial *trial)
     return !trial->outcome.told || (trial->status && !trial->outcome.ran_out && !trial->outcome.timed_out);
 }
 
+const char *vt_trial_failure(const struct vt_trial *trial)
+{
+    return !trial->status && !trial->outcome.told ? "the program used no GPU memory"
+           : trial->last_line[0]                  ? trial->last_line
+                                                  : "the program failed";
+}
+
 bool vt_trial_fits(const struct vt_trial *trial)
 {
     return !vt_trial_failed(trial) && !trial->outcome.ran_out;
@@ -100,8 +107,7 @@ static void put_notes(const struct vt_trial *trials, size_t count, const bool *s
         if (!is_repeated(trials, count, shown, i))
             fprintf(out, "  %s\n", trials[i].note);
         if (i && vt_trial_failed(&trials[i]))
-            fprintf(out, "  %s: %s\n", trials[i].changes,
-                    trials[i].last_line[0] ? trials[i].last_line : "the program failed");
+            fprintf(out, "  %s: %s\n", trials[i].changes, vt_trial_failure(&trials[i]));
     }
 }
 
@@ -187,9 +193,9 @@ static void put_most(const struct vt_trial *trials, size_t count, const struct v
 
             fprintf(out, "%s%s", before, trials[i].changes);
             if (vt_trial_failed(&trials[i])) {
-                const bool is_new = strcmp(failure, trials[i].last_line) != 0;
+                const bool is_new = strcmp(failure, vt_trial_failure(&trials[i])) != 0;
 
-                failure = trials[i].last_line;
+                failure = vt_trial_failure(&trials[i]);
                 fprintf(out, " (failed%s%.60s)", is_new ? ": " : "", is_new ? failure : "");
             } else if (nothing) {
                 fprintf(out, " (%s)", nothing);

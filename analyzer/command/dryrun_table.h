@@ -21,6 +21,7 @@ struct vt_trial {
 
 /* It ended with an error that is neither an out of memory nor the time limit. */
 bool vt_trial_failed(const struct vt_trial *trial);
+const char *vt_trial_failure(const struct vt_trial *trial); /* why, in words */
 bool vt_trial_fits(const struct vt_trial *trial);
 /* Needs less than the first. */
 bool vt_trial_saves(const struct vt_trial *trial, const struct vt_trial *first);

@@ -348,7 +348,7 @@ int vt_trials_run(const struct vt_trials *trials, const struct vt_runner *runner
     if (!first)
         return 128 + was_stopped;
     if (vt_trial_failed(first)) {
-        vt_say("the program failed as it is: nothing was tried");
+        vt_say("as it is, %s: nothing was tried", vt_trial_failure(&runs.items[0]));
         return exit_status(first);
     }
     for (size_t i = 0; trials->changes[i]; i++)

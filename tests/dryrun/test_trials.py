@@ -141,7 +141,7 @@ assert len(batch) == 32, "made for batches of 32\"""")
 def test_a_program_that_fails_is_not_tried(tmp_path):
     (tmp_path / "one.py").write_text("import torch\ntorch.ones(9, device='cuda')\nraise SystemExit(7)\n")
     done = dry(tmp_path, [PYTHON, tmp_path / "one.py"], "--try", "foreach=off")
-    assert done.status == 7 and "the program failed as it is: nothing was tried" in done.error and "run 2" not in done.error
+    assert done.status == 7 and "as it is, the program failed: nothing was tried" in done.error and "run 2" not in done.error
 
 
 def test_changes_of_ranks(tmp_path):

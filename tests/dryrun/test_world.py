@@ -107,6 +107,31 @@ def test_says_what_is_assumed(tmp_path):
     assert played(tmp_path) == [0, 25, 50, 75, 99] and set(re.findall(r"^TAKEN (\d+)$", done.output, re.M)) == {"300"}, done.output
 
 
+SAVES = """
+import os, torch, torch.distributed as dist, torch.distributed.checkpoint as dcp
+from torch.distributed.fsdp import fully_shard
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+dist.init_process_group("cpu:gloo,cuda:nccl")
+model = fully_shard(torch.nn.Linear(4096, 8192, device="cuda"))
+dcp.save({"model": model.state_dict()}, checkpoint_id="saved")
+print("SAVED", dist.get_rank(), flush=True)
+"""
+
+
+@pytest.mark.parametrize("size", [1, 2, 64])
+def test_sharded_checkpoints(size, tmp_path):
+    """Of one process, of two real ones, and of a rank of 64: the other parts are not there. What is large is a hole in the file."""
+    (tmp_path / "x").mkdir()
+    (tmp_path / "saves.py").write_text(SAVES)
+    torchrun = [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = dry(tmp_path, [*(torchrun if size == 2 else [PYTHON]), "saves.py"], *(() if size == 2 else ("--world", str(size), "--rank", "0")),
+               "--gpu", f"{world.GPU}:2")
+    assert done.status == 0 and len(re.findall("^SAVED", done.output, re.M)) == (2 if size == 2 else 1), done.output + done.error
+    files = [path.stat() for path in (tmp_path / "saved").glob("*.distcp")]
+    large = 4 * 4096 * 8192 // (1 if size == 2 else size)
+    assert sum(file.st_size for file in files) > large > 1.5 * sum(512 * file.st_blocks for file in files)
+
+
 def test_says_whether_kernels_were_compiled(tmp_path):
     (tmp_path / "compiles.py").write_text("""import torch
 net = torch.compile(torch.nn.Linear(64, 64).cuda())

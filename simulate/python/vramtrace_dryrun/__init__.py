@@ -18,6 +18,7 @@ import warnings
 PARTS = {
     "torch": ["unfilled", "values", "limits", "saving", "world", "changes"],
     "torch._dynamo.utils": ["compiled"],
+    "torch.distributed.checkpoint.default_planner": ["saving"],
     "safetensors.torch": ["saving"],
     "transformers.modeling_utils": ["weights", "changes"],
     "diffusers.models.modeling_utils": ["weights"],

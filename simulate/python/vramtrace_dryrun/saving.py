@@ -2,11 +2,13 @@
 and safetensors.torch.save_file. A file that was there before stays as it is: what would replace it goes beside it."""
 import ctypes
 import functools
+import io
 import json
 import os
 import struct
+import threading
 
-from . import say
+from . import say, setting
 
 LARGE = 1 << 20  # bytes
 DTYPES = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "int64": "I64", "int32": "I32", "int16": "I16",
@@ -64,14 +66,54 @@ def install_safetensors(safetensors):
     safetensors.save_file = save_file
 
 
+def install_planner(planner):
+    """What ranks that are not played would save is missing in torch.distributed.checkpoint's plan."""
+    own = planner._validate_global_plan
+
+    def _validate_global_plan(global_plan, metadata):
+        valid = own(global_plan, metadata)
+        return valid if not setting("WORLD") else [] if isinstance(valid, list) else True
+
+    planner._validate_global_plan = _validate_global_plan
+
+
+class Sparse:
+    """A stream into a file, perhaps through one that keeps it open; what is large is left out."""
+
+    def __init__(self, stream, file):
+        self.stream, self.file = stream, file
+
+    def write(self, data):
+        if len(data) <= LARGE:
+            return self.stream.write(data)
+        self.file.seek(len(data), io.SEEK_CUR)
+        return len(data)
+
+    def __getattr__(self, name):
+        return getattr(self.stream, name)
+
+
+def sparse(stream):
+    file = stream
+    while isinstance(file, io.IOBase) and not isinstance(file, io.BufferedIOBase) and hasattr(file, "raw"):
+        file = file.raw
+    return Sparse(stream, file) if isinstance(file, (io.BufferedWriter, io.BufferedRandom)) else stream
+
+
 def install(module):
     if module.__name__.startswith("safetensors"):
         return install_safetensors(module)
-    own_save = module.save
+    if module.__name__.startswith("torch.distributed"):
+        return install_planner(module)
+    own_save, to = module.save, threading.local()
 
     @functools.wraps(own_save)
     def save(obj, f, *args, **kwargs):
-        return own_save(obj, free_place(f), *args, **kwargs)
+        before, to.path = getattr(to, "path", False), isinstance(f, (str, os.PathLike))
+        try:
+            return own_save(obj, free_place(f) if to.path else sparse(f), *args, **kwargs)
+        finally:
+            to.path = before
 
     module.save = module.serialization.save = save
     writer = module._C.PyTorchFileWriter
@@ -80,7 +122,7 @@ def install(module):
     own = writer.write_record
 
     def write_record(self, name, data, size):
-        if size > LARGE and not isinstance(data, (bytes, str)):
+        if size > LARGE and not isinstance(data, (bytes, str)) and getattr(to, "path", False):
             return self.write_record_metadata(name, size)
         return own(self, name, data, size)
 
