@@ -192,13 +192,35 @@ int ncclAllGather(const void *part, void *all, size_t count, int type, struct co
     return collect(own, part, bytes, all, bytes, 0, own->count, 0);
 }
 
+/* With VRAMTRACE_STANDIN_ROUTING=most, absent ranks are taken to send as many parts as this one sends to any;
+ * ranks tell each other how many as whole numbers. */
+static bool takes_most(int type)
+{
+    const char *routing = getenv("VRAMTRACE_STANDIN_ROUTING");
+    return type == INT64 && routing && !strcmp(routing, "most");
+}
+
+static int64_t sum_of(const void *numbers, size_t bytes)
+{
+    int64_t sum = 0, one;
+    for (size_t i = 0; i + sizeof one <= bytes; i += sizeof one) {
+        memcpy(&one, (const char *)numbers + i, sizeof one);
+        sum += one;
+    }
+    return sum;
+}
+
 /* Each rank has `count` for each. */
 int ncclAlltoAll(const void *from, void *to, size_t count, int type, struct communicator *own, void *stream)
 {
     (void)stream;
     const size_t bytes = count * size_of(type);
-    return collect(own, from, bytes * (size_t)own->count, to, bytes, 0, own->count,
-                   (size_t)own->rank * bytes);
+    const char *parts = from;
+    size_t part = (size_t)own->rank;
+    for (size_t i = 0; i < (size_t)own->count && own->slot_count < own->count && takes_most(type); i++)
+        if (sum_of(parts + i * bytes, bytes) > sum_of(parts + part * bytes, bytes))
+            part = i;
+    return collect(own, from, bytes * (size_t)own->count, to, bytes, 0, own->count, part * bytes);
 }
 
 /* Joins what all ranks have in their slots from a number on. Whole numbers of 64 bits do not fit into a
@@ -279,20 +301,29 @@ static _Thread_local struct letter {
     const void *from;
     void *to;
     size_t bytes;
-    int peer;     /* to whom, from whom, or the root */
-    bool is_size; /* perhaps: small, and of whole numbers or bytes */
-} * letters;      /* of the group that is open */
+    int peer; /* to whom, from whom, or the root */
+    int type;
+} * letters; /* of the group that is open */
 static _Thread_local size_t letter_count, letter_room;
 static _Thread_local int depth;
 
-/* What this rank has for itself in this group: an absent rank is taken to have the same for it. */
+/* What this rank has in this group for itself, or for whom it has most: an absent rank is taken to have the
+ * same for it. */
 static const void *own_part(const struct letter *like)
 {
-    for (size_t i = 0; i < letter_count; i++)
-        if (letters[i].own == like->own && letters[i].from && letters[i].bytes == like->bytes &&
-            letters[i].peer == like->own->rank)
-            return letters[i].from;
-    return NULL;
+    const void *part = NULL;
+    int64_t most = 0;
+    for (size_t i = 0; i < letter_count; i++) {
+        const struct letter *letter = &letters[i];
+        if (letter->own != like->own || !letter->from || letter->bytes != like->bytes)
+            continue;
+        const int64_t sum = takes_most(letter->type) ? sum_of(letter->from, letter->bytes) : 0;
+        if (sum > most || (!most && letter->peer == like->own->rank)) {
+            part = letter->from;
+            most = sum;
+        }
+    }
+    return part;
 }
 
 static int broadcast(const struct letter *letter)
@@ -351,7 +382,8 @@ static void note_letters(const struct letter *first)
         return;
     }
     for (const struct letter *letter = first; letter < letters + letter_count; letter++) {
-        const bool is_read = letter->kind == RECEIVED && letter->is_size;
+        const bool is_read = letter->kind == RECEIVED && letter->bytes <= SLOT_BYTES &&
+                             letter->type < FLOAT16; /* sizes, perhaps */
         bool *noted = is_read ? &own->noted_read_letters : &own->noted_letters;
         char text[64];
         if (letter->own != own || letter->kind == BROADCAST || !letter->bytes || *noted || !own->members)
@@ -411,15 +443,13 @@ static int add_letter(struct letter letter)
 int ncclSend(const void *from, size_t count, int type, int peer, struct communicator *own, void *stream)
 {
     (void)stream;
-    return add_letter((struct letter){own, SENT, from, NULL, count * size_of(type), peer, false});
+    return add_letter((struct letter){own, SENT, from, NULL, count * size_of(type), peer, type});
 }
 
 int ncclRecv(void *to, size_t count, int type, int peer, struct communicator *own, void *stream)
 {
     (void)stream;
-    const size_t bytes = count * size_of(type);
-    return add_letter(
-        (struct letter){own, RECEIVED, NULL, to, bytes, peer, bytes <= SLOT_BYTES && type < FLOAT16});
+    return add_letter((struct letter){own, RECEIVED, NULL, to, count * size_of(type), peer, type});
 }
 
 int ncclBroadcast(const void *from, void *to, size_t count, int type, int root, struct communicator *own,

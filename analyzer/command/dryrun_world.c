@@ -37,6 +37,7 @@ static struct {
     const char *rooms;
     int plays;
     bool compiled; /* the rank that was played first did */
+    int most_rank; /* it is taken to receive as much as it sends to any; 0: none is */
 } world;
 
 /* ---- Options ---- */
@@ -131,6 +132,11 @@ int vt_world_prepare(const char *rooms, int *gpu_count)
 
 /* ---- Playing ---- */
 
+static bool is_most(int rank)
+{
+    return rank && rank == world.most_rank && !world.named;
+}
+
 static void make_environment(int rank, const struct vt_ranks *together)
 {
     char *list = vt_print_text("%d", together->items[0]), *text;
@@ -154,6 +160,8 @@ static void make_environment(int rank, const struct vt_ranks *together)
         vt_run_set("TORCHINDUCTOR_CACHE_DIR", text, true);
         free(text);
     }
+    if (is_most(rank))
+        vt_run_set("VRAMTRACE_STANDIN_ROUTING", "most", true);
     set_number("VRAMTRACE_DRYRUN_RANK", rank);
     set_number("RANK", rank);
     set_number("LOCAL_RANK", rank % world.gpu_count);
@@ -276,8 +284,10 @@ static void learn(const struct vt_ranks *together, struct vt_ranks *company, str
         for (size_t k = 0; rank == 0 && k < notes.group_count; k++)
             if (notes.groups[k].count)
                 vt_ranks_add(more, notes.groups[k].items[notes.groups[k].count - 1]);
-        for (int k = 1; rank == 0 && notes.is_uneven && k < SPREAD; k++)
-            vt_ranks_add(more, (int)((int64_t)world.size * k / SPREAD));
+        for (int k = 1; rank == 0 && notes.is_uneven && k < SPREAD; k++) {
+            world.most_rank = (int)((int64_t)world.size * k / SPREAD);
+            vt_ranks_add(more, world.most_rank);
+        }
         vt_rank_notes_free(&notes);
     }
 }
@@ -293,7 +303,7 @@ static void note_played(const struct vt_ranks *together, struct vt_ranks *played
         struct vt_rank_notes notes = vt_rank_notes_read(world.rooms, world.plays, rank);
 
         if (file && !vt_ranks_has(played, rank))
-            fprintf(file, "%d %d\n", rank, notes.is_uneven);
+            fprintf(file, "%d %d\n", rank, notes.is_uneven + is_most(rank));
         vt_ranks_add(played, rank);
         vt_rank_notes_free(&notes);
     }
@@ -392,7 +402,7 @@ void vt_world_say(int rank, FILE *out)
     FILE *file = path ? fopen(path, "re") : NULL;
     size_t count = 0;
     bool is_uneven = false;
-    int one, uneven;
+    int one, uneven, most = -1;
 
     free(path);
     if (!file)
@@ -401,6 +411,7 @@ void vt_world_say(int rank, FILE *out)
     for (; fscanf(file, "%d %d", &one, &uneven) == 2; count++) {
         fprintf(out, "%s %d", count ? "," : "", one);
         is_uneven |= uneven != 0;
+        most = uneven > 1 ? one : most;
     }
     fclose(file);
     if (rank >= 0)
@@ -409,9 +420,11 @@ void vt_world_say(int rank, FILE *out)
         fputs("; all alike", out);
     fputs("; the others are taken to hold what these hold\n", out);
     if (is_uneven)
-        fputs("  assumed: each rank sends to its experts what this one sends to its own; real routing may "
-              "need more\n",
-              out);
+        fputs("  assumed: each rank sends to its experts what this one sends to its own", out);
+    if (most >= 0)
+        fprintf(out, ", and to rank %d what that sends to any", most);
+    if (is_uneven)
+        fputs("; real routing may need more\n", out);
     path = vt_print_text("%s/apart", world.rooms);
     file = fopen(path, "re");
     if (file && fscanf(file, "%d", &one) == 1)

@@ -17,6 +17,14 @@ def test_equals_real_processes(kind, size, ranks, tmp_path):
     assert f"played of {size} ranks:" in done.error
 
 
+def test_experts(tmp_path):
+    """Real peaks are between those that are given."""
+    real, alone, done = world.compare(tmp_path, "ep", 2)
+    told = world.in_words(json.loads(json.dumps({"kind": "ep", "real": real["ep"], "alone": alone["ep"]})))
+    assert ": inside;" in told, told
+    assert "sends to its own, and to rank 1 what that sends to any; real routing may need more" in done.error, done.error
+
+
 def played(folder):
     return sorted(int(path.stem.split(".")[-1]) for path in (folder / "x").glob("*.vrt"))
 

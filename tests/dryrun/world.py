@@ -21,10 +21,11 @@ from helpers import PYTHON, made_here  # noqa: E402
 PROGRAM, GPU = HERE / "programs" / "parallel_kinds.py", "a100-80gb"
 KINDS = {"ddp": "DDP", "objects": "DDP; gloo beside NCCL, objects, uneven all_gather", "fsdp1": "FSDP1", "fsdp2": "FSDP2",
          "hsdp": "HSDP, 2 × N/2", "tp": "tensor + sequence parallel", "fsdp2_tp": "FSDP2 × tensor parallel, 2 × N/2",
-         "pp_static": "pipeline 1F1B, static shapes", "pp_exchanged": "pipeline 1F1B, exchanged shapes", "cp": "context parallel"}
+         "pp_static": "pipeline 1F1B, static shapes", "pp_exchanged": "pipeline 1F1B, exchanged shapes", "cp": "context parallel",
+         "ep": "experts on all ranks, uneven routing"}
 COUNTERS = ("peak allocated", "peak reserved", "allocations", "allocated bytes", "segments")
 EVEN = ("hsdp", "fsdp2_tp")  # with four ranks at least
-APART = ("objects", "pp_exchanged")  # another backend; ranks that are played side by side
+APART = ("objects", "pp_exchanged", "ep")  # another backend; ranks that are played side by side; ranks that are not named
 
 
 def groups(size):
@@ -33,7 +34,7 @@ def groups(size):
 
 
 def ranks_played(kinds, size):
-    return "all" if size <= 2 or kinds == "pp_exchanged" else f"0,{size // 2},{size - 1}"
+    return None if kinds == "ep" else "all" if size <= 2 or kinds == "pp_exchanged" else f"0,{size // 2},{size - 1}"
 
 
 def ranks_of(folder, kinds, command, *options):
@@ -67,7 +68,7 @@ def compare(folder, kinds, size, python=PYTHON, ranks=None):
     ranks = ranks or ranks_played(kinds, size)
     torchrun = [python, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(size)]
     for name, command, options in (("real", torchrun, [f"{GPU}:{size}"]),
-                                   ("alone", [python], [GPU, "--world", str(size), "--rank", ranks])):
+                                   ("alone", [python], [GPU, "--world", str(size), *(["--rank", ranks] if ranks else [])])):
         place = folder / name
         place.mkdir(parents=True)
         (place / "x").mkdir()
@@ -99,6 +100,12 @@ def in_words(line):
     if "failed" in line:
         return "**failed**"
     real, alone = line["real"], line["alone"]
+    if line["kind"] == "ep":  # alone, other ranks are taken to send what this one sends to its own experts
+        spread, peaks = ([numbers[0] for numbers in side.values()] for side in (alone, real))
+        inside = min(spread) <= min(peaks) and max(peaks) <= max(spread)
+        largest, reserved = (max(numbers[1] for numbers in side.values()) for side in (alone, real))
+        return (f"allocated {min(spread):,} to {max(spread):,} ({', '.join(sorted(alone))}), real {min(peaks):,} to {max(peaks):,}: "
+                f"{'inside' if inside else '**differ**'}; largest reserved {largest:,}, real {reserved:,}")
     different = [f"rank {rank}: {name} {alone[rank][i]:,} alone, {real[rank][i]:,} real"
                  for i, name in enumerate(COUNTERS) for rank in sorted(alone) if real[rank][i] != alone[rank][i]]
     return f"{alone['0'][1]:,} " + (f"**differ**: {'; '.join(different)}" if different else f"equal ({', '.join(sorted(alone))})")

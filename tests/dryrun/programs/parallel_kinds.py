@@ -165,6 +165,35 @@ def cp(rank, size):
     train(model, lambda x, y: context_parallel(mesh, buffers=[x, y], buffer_seq_dims=[1, 1], no_restore_buffers={x, y}))
 
 
+class Experts(nn.Module):
+    """One on each rank; a token's expert is drawn on the CPU, so each rank sends other numbers of tokens to each."""
+
+    def __init__(self, rank, size):
+        super().__init__()
+        self.size, self.up, self.down = size, nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+        self.drawn = torch.Generator().manual_seed(rank)
+        self.share = torch.rand(size, generator=self.drawn) + 0.2  # experts are not chosen alike
+
+    def forward(self, x):
+        from torch.distributed.nn.functional import all_to_all_single as exchange
+        flat = x.flatten(0, 1)
+        expert = torch.multinomial(self.share, len(flat), replacement=True, generator=self.drawn)
+        sent, order = torch.bincount(expert, minlength=self.size), expert.argsort().cuda()
+        received = torch.empty_like(sent, device="cuda")
+        dist.all_to_all_single(received, sent.cuda())
+        sent, received = sent.tolist(), received.tolist()
+        here = exchange(flat.new_empty(sum(received), WIDTH), flat[order], received, sent)
+        back = exchange(torch.empty_like(flat), self.down(F.gelu(self.up(here))), sent, received)
+        return x + torch.empty_like(flat).index_copy(0, order, back).view_as(x)
+
+
+def ep(rank, size):
+    model = Model()
+    for layer in model.layers[::2]:
+        layer.down = nn.Sequential(layer.down, Experts(rank, size))
+    train(model.cuda())
+
+
 def objects(rank, size):
     """What programs tell each other before they train."""
     found = [None] * size
