@@ -363,7 +363,8 @@ static int receive_letter(const struct letter *letter)
     return SUCCESS;
 }
 
-/* Of one communicator in a group: letters of neighbors, or parts that everyone has for everyone. */
+/* Of one communicator in a group, whose first letter this is: letters of neighbors, or parts that everyone
+ * has for everyone. */
 static void note_letters(const struct letter *first)
 {
     struct communicator *own = first->own;
@@ -394,6 +395,14 @@ static void note_letters(const struct letter *first)
     }
 }
 
+static bool is_first(size_t index)
+{
+    for (size_t i = 0; i < index; i++)
+        if (letters[i].own == letters[index].own && letters[i].kind != BROADCAST && letters[i].bytes)
+            return false;
+    return true;
+}
+
 int ncclGroupStart(void)
 {
     depth++;
@@ -407,7 +416,7 @@ int ncclGroupEnd(void)
         return SUCCESS;
     if (some_are_absent())
         for (size_t i = 0; i < letter_count; i++)
-            if (letters[i].kind != BROADCAST && letters[i].bytes)
+            if (letters[i].kind != BROADCAST && letters[i].bytes && is_first(i))
                 note_letters(&letters[i]);
     for (int pass = SENT; pass <= BROADCAST; pass++)
         for (size_t i = 0; i < letter_count && !result; i++) {

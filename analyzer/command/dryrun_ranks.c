@@ -28,6 +28,16 @@ void vt_ranks_add(struct vt_ranks *ranks, int rank)
         append(ranks, rank);
 }
 
+void vt_ranks_remove(struct vt_ranks *ranks, const struct vt_ranks *others)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < ranks->count; i++)
+        if (!vt_ranks_has(others, ranks->items[i]))
+            ranks->items[kept++] = ranks->items[i];
+    ranks->count = kept;
+}
+
 static void read_numbers(const char *text, struct vt_ranks *ranks)
 {
     char *end;

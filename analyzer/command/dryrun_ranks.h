@@ -14,6 +14,7 @@ struct vt_ranks {
 
 bool vt_ranks_has(const struct vt_ranks *ranks, int rank);
 void vt_ranks_add(struct vt_ranks *ranks, int rank); /* once */
+void vt_ranks_remove(struct vt_ranks *ranks, const struct vt_ranks *others);
 
 struct vt_rank_notes {
     struct vt_ranks *groups; /* that the rank is in */

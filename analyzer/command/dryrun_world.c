@@ -32,7 +32,7 @@
 static struct {
     int size; /* 0: no --world */
     bool all, named;
-    struct vt_ranks wanted;
+    struct vt_ranks wanted, alone; /* alone: they were played, and have no neighbors */
     int gpu_count;
     const char *rooms;
     int plays;
@@ -280,6 +280,9 @@ static void learn(const struct vt_ranks *together, struct vt_ranks *company, str
 
         if (world.plays == 1) /* The others would find what it compiled; in a real job all start at once. */
             world.compiled |= notes.compiled;
+        if (!notes.neighbors.count)
+            vt_ranks_add(&world.alone, rank);
+        vt_ranks_remove(&notes.neighbors, &world.alone); /* It sent parts of something to all, once. */
         vt_rank_notes_company(&notes, rank, notes.reads_letters ? company : more);
         for (size_t k = 0; rank == 0 && k < notes.group_count; k++)
             if (notes.groups[k].count)
