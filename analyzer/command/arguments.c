@@ -272,6 +272,13 @@ static int check_together(const struct vt_arguments *arguments)
     if ((arguments->tries.count || arguments->advise) && (arguments->json || arguments->output))
         return vt_wrong_use("%s has no %s: vramtrace dryrun --like TRACE --json FILE writes what was found",
                             arguments->advise ? "--advise" : "--try", arguments->json ? "--json" : "--out");
+    if ((arguments->tries.count || arguments->advise) &&
+        (arguments->at || arguments->device >= 0 || arguments->redact))
+        return vt_wrong_use("%s plays the whole program again: it has no %s",
+                            arguments->advise ? "--advise" : "--try",
+                            arguments->at            ? "--at"
+                            : arguments->device >= 0 ? "--device"
+                                                     : "--redact");
     if (command->takes == VT_TAKES_NOTHING && arguments->operand_count)
         return vt_wrong_use("unexpected argument '%s'", arguments->operands[0]);
     if (command->takes == VT_TAKES_TWO && (arguments->operand_count < 1 || arguments->operand_count > 2))
