@@ -368,15 +368,18 @@ static int receive_letter(const struct letter *letter)
 static void note_letters(const struct letter *first)
 {
     struct communicator *own = first->own;
-    size_t sent = 0;
-    bool to_itself = false, uneven = false;
-    for (const struct letter *letter = first; letter < letters + letter_count; letter++)
-        if (letter->own == own && letter->kind == SENT && letter->bytes) {
-            sent++;
-            to_itself |= letter->peer == own->rank;
-            uneven |= letter->bytes != first->bytes;
-        }
-    if (to_itself || sent > 2) {
+    int second = first->peer;
+    bool to_itself = false, uneven = false, to_many = false;
+    for (const struct letter *letter = first; letter < letters + letter_count; letter++) {
+        if (letter->own != own || letter->kind == BROADCAST || !letter->bytes)
+            continue;
+        if (second == first->peer)
+            second = letter->peer;
+        to_many |= letter->peer != first->peer && letter->peer != second;
+        to_itself |= letter->peer == own->rank;
+        uneven |= letter->kind == SENT && letter->bytes != first->bytes;
+    }
+    if (to_itself || to_many) {
         if (uneven && !own->noted_uneven)
             note("uneven\n");
         own->noted_uneven |= uneven;

@@ -77,6 +77,7 @@ for number in (7, 8):
     print("SEEN", dist.get_rank(), told.tolist(), flush=True)
 parts = [torch.ones(3, device="cuda")] * dist.get_world_size() if dist.get_rank() == 0 else None
 dist.scatter(torch.empty(3, device="cuda"), parts, src=0)  # small parts, but no sizes
+dist.gather_object("text", [None] * dist.get_world_size() if dist.get_rank() == 0 else None, dst=0)  # no neighbors
 """
 
 

@@ -5,9 +5,11 @@
 
 With DIR of its release 0.2.2 and a new PyTorch: does it run? Nothing was published of it."""
 import argparse
+import concurrent.futures
 import os
 import pathlib
 import re
+import resource
 import sys
 import tempfile
 import time
@@ -56,7 +58,7 @@ def configurations(sources):
 
 
 def run(folder, sources, python, row):
-    """(peak reserved in GiB or None, seconds)"""
+    """(peak reserved in GiB or None, seconds, resident memory of the largest process in GiB), if it is the first in its process"""
     _, _, model, ranks, arguments, environment = row
     config = (configurations(sources) / f"llama3_{model}.toml").read_text()
     (folder / "config.toml").write_text(re.sub(r"(enable_(profiling|tensorboard|checkpoint)) = true", r"\1 = false", config))
@@ -70,7 +72,8 @@ def run(folder, sources, python, row):
     if done.status:
         print(done.error[-3000:], file=sys.stderr)
     peaks = traces_of(folder)
-    return (peaks[0][1] / 2**30 if 0 in peaks and not done.status else None), time.monotonic() - began
+    resident = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 2**20
+    return (peaks[0][1] / 2**30 if 0 in peaks and not done.status else None), time.monotonic() - began, resident
 
 
 def main():
@@ -80,17 +83,17 @@ def main():
     parser.add_argument("--python", required=True, metavar="PYTHON")
     arguments = parser.parse_intermixed_args()
     print(made_here("torchtitan's published memory, rank 0 alone", "tests/dryrun/torchtitan.py --sources DIR --python PYTHON"))
-    print("Peak reserved in GiB, Inductor's cache empty.\n\n| row | ranks | published | dry run | difference | s | allocator |\n"
-          "|---|--:|--:|--:|--:|--:|---|", flush=True)
+    print("Peak reserved in GiB, Inductor's cache empty.\n\n| row | ranks | published | dry run | difference | s | host, GiB | allocator |\n"
+          "|---|--:|--:|--:|--:|--:|--:|---|", flush=True)
     sources = arguments.sources.resolve()
     for row in rows() if configurations(sources).parent == sources else newest():
         name, published, _, ranks, _, environment = row
         if arguments.names and name not in arguments.names:
             continue
-        with tempfile.TemporaryDirectory() as folder:
-            found, seconds = run(pathlib.Path(folder), sources, arguments.python, row)
+        with tempfile.TemporaryDirectory() as folder, concurrent.futures.ProcessPoolExecutor(1) as process:
+            found, seconds, resident = process.submit(run, pathlib.Path(folder), sources, arguments.python, row).result()
         told = f"{found:.2f} | {f'{found / published - 1:+.2%}' if published else '–'}" if found else "failed | –"
-        print(f"| {name} | {ranks} | {published or '–'} | {told} | {seconds:.0f} | {', '.join(environment.values())} |", flush=True)
+        print(f"| {name} | {ranks} | {published or '–'} | {told} | {seconds:.0f} | {resident:.1f} | {', '.join(environment.values())} |", flush=True)
 
 
 if __name__ == "__main__":
