@@ -469,7 +469,7 @@ int ncclBroadcast(const void *from, void *to, size_t count, int type, int root, 
 {
     (void)stream;
     return add_letter((struct letter){own, BROADCAST, own->rank == root ? from : NULL, to,
-                                      count * size_of(type), root, false});
+                                      count * size_of(type), root, type});
 }
 
 int ncclBcast(void *at, size_t count, int type, int root, struct communicator *own, void *stream)
