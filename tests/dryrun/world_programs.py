@@ -31,7 +31,8 @@ MEGATRON = ("NVIDIA/Megatron-LM", "pretrain_gpt.py", "--num-layers 16 --hidden-s
             "--max-position-embeddings 1024 --micro-batch-size 1 --train-iters 3 --lr 1e-4 --mock-data --tokenizer-type NullTokenizer "
             "--vocab-size 32000 --transformer-impl local --no-persist-layer-norm --no-gradient-accumulation-fusion "
             "--no-masked-softmax-fusion --eval-interval 1000 --eval-iters 0 --bf16 --num-workers 0 --use-distributed-optimizer "
-            "--normalization RMSNorm --rerun-mode disabled ", "")
+            "--normalization RMSNorm --rerun-mode disabled "
+            "--no-check-for-nan-in-loss-and-grad ", "")
 COUNTS = ["--batches", "0"]  # it counts on its loader's length
 FSDP = {"distributed_type": "FSDP", "fsdp_config": {"fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP", "fsdp_use_orig_params": True,
                                                     "fsdp_state_dict_type": "SHARDED_STATE_DICT", "fsdp_cpu_ram_efficient_loading": False}}
