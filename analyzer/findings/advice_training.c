@@ -321,6 +321,24 @@ static bool states_are_in_doubt(const struct vt_attribution *attribution)
     return false;
 }
 
+/* bitsandbytes: a byte for each element and four for each 256; tensors of fewer than 4096 elements stay. An
+ * unknown type is taken to be float32. */
+#define QUANTIZED_ELEMENTS 4096
+
+static uint64_t saved_by_8_bits(const struct vt_adviser *adviser, uint32_t allocation)
+{
+    const struct vt_owner *owners;
+    const uint64_t bytes = adviser->replay->allocations[allocation].bytes;
+    size_t count;
+    const char *dtype =
+        (owners = vt_owners_of(adviser->attribution, allocation, &count), count) ? owners->dtype : "";
+    const uint64_t element = !dtype[0] || strstr(dtype, "float32") ? 4 : strstr(dtype, "float16") ? 2 : 1;
+
+    return element == 1 || bytes < QUANTIZED_ELEMENTS * element
+               ? 0
+               : bytes - bytes / element - bytes / element / 64;
+}
+
 void vt_advise_optimizer(struct vt_adviser *adviser)
 {
     const struct vt_replay *replay = adviser->replay;
@@ -329,12 +347,17 @@ void vt_advise_optimizer(struct vt_adviser *adviser)
     char bytes[24];
     for (uint32_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
-        if (!vt_whatif_counts(&adviser->whatif, block) ||
-            adviser->attribution->labels[i].category != VT_CATEGORY_OPTIMIZER_STATE)
+        const struct vt_label *label = &adviser->attribution->labels[i];
+        if (!vt_whatif_counts(&adviser->whatif, block))
             continue;
-        state += vt_alive_at(block, adviser->whatif.peak_event) ? block->bytes : 0;
-        stack_id = stack_id ? stack_id : block->stack_id;
-        vt_whatif_less(&adviser->whatif, block->alloc_event, block->free_event, block->bytes / 2);
+        if (label->category == VT_CATEGORY_OPTIMIZER_STATE) {
+            state += vt_alive_at(block, adviser->whatif.peak_event) ? block->bytes : 0;
+            stack_id = stack_id ? stack_id : block->stack_id;
+            vt_whatif_less(&adviser->whatif, block->alloc_event, block->free_event,
+                           saved_by_8_bits(adviser, i));
+        } else if (label->category == VT_CATEGORY_TEMPORARY && label->phase == VT_PHASE_OPTIMIZER) {
+            vt_whatif_less(&adviser->whatif, block->alloc_event, block->free_event, block->bytes);
+        }
     }
     uint64_t saved = vt_whatif_saves(&adviser->whatif);
     const char *name = optimizer_class(replay->trace);
@@ -344,6 +367,8 @@ void vt_advise_optimizer(struct vt_adviser *adviser)
         return;
     /* else some of either are missing here: other processes have them, or they have another category */
     double ratio = 4.0 * (double)state / (double)trained, defined = optimizers[known].bytes;
+    if (ratio < 0.4 * defined) /* they have 8 bits */
+        return;
     char text[80] = "";
     if (states_are_in_doubt(adviser->attribution))
         snprintf(text, sizeof text, ", if its states are what they seem to be");
@@ -353,8 +378,8 @@ void vt_advise_optimizer(struct vt_adviser *adviser)
     vt_advise(
         adviser, VT_ADVICE_OPTIMIZER, saved, (struct vt_advice_subject){.stack_id = stack_id},
         &vt_remedy_fewer_states,
-        "%.*s holds 2 states per parameter: %s at the peak%s. One-state optimizers need half, 8-bit ones "
-        "a quarter. Both change training results",
+        "%.*s holds 2 states per parameter: %s at the peak%s. 8-bit ones (bitsandbytes) need a quarter, "
+        "one-state optimizers half. Both change training results",
         (int)strcspn(name, "."), name, vt_format_bytes(state, bytes), text);
 }
 

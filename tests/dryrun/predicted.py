@@ -57,14 +57,14 @@ def compare(command):
 
 def page(found):
     rows = [(name, row) for name, of_name in found.items() for row in of_name]
-    tried = [row for _, row in rows if not row["failed"] and not row["note"]]
+    tried = [row for _, row in rows if not row["failed"] and "nothing" not in row["note"]]
     large = [row for row in tried if row["predicted"] >= NEAR * row["peak"]]
     near = [row for row in tried if abs(row["saved"] - row["predicted"]) <= NEAR * abs(row["predicted"])]
     yield (f"Of {len(tried)} that could be tried, in {len(found)} programs, {len(near)} are within {NEAR:.0%}; of those {len(large)} that "
            f"predict at least {NEAR:.0%} of the peak, {sum(row in near for row in large)}.\n")
     yield "| program | change | peak | predicted | saved | of the predicted | |\n|---|---|--:|--:|--:|--:|---|"
     for name, row in sorted(rows, key=lambda item: (item[1]["kind"], item[0])):
-        share = f"{row['saved'] / row['predicted']:.1%}" if row["predicted"] and not row["note"] else ""
+        share = f"{row['saved'] / row['predicted']:.1%}" if row["predicted"] and "nothing" not in row["note"] else ""
         numbers = " | ".join(f"{row[key]:,}" for key in ("peak", "predicted", "saved"))
         yield f"| {name} | `{row['change']}` | {numbers} | {share} | {'failed' if row['failed'] else row['note']} |"
 

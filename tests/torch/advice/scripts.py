@@ -148,11 +148,28 @@ def no_grad(follow):
         del out
 
 
+class Adam8(torch.optim.Optimizer):
+    """Two states of eight bits, and a float for each 256 elements of each, as bitsandbytes has them; small ones have 32 bits."""
+
+    def __init__(self, parameters):
+        super().__init__(parameters, {})
+
+    @torch.no_grad()
+    def step(self):
+        for parameter in self.param_groups[0]["params"]:
+            state, small = self.state[parameter], parameter.numel() < 4096
+            for number in (1, 2) if not state else ():
+                state[f"state{number}"] = torch.zeros_like(parameter, dtype=torch.float32 if small else torch.uint8)
+                if not small:
+                    state[f"absmax{number}"] = torch.zeros(parameter.numel() // 256, device="cuda")
+            parameter.add_(parameter.grad, alpha=-1e-3)
+
+
 def optimizer(follow):
     """Its peak is in backward: activations beside parameters, state and gradients; few at a step."""
     model = nn.Sequential(*[nn.Linear(1024, 1024) for _ in range(8)]).cuda()
     if follow:
-        made = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        made = Adam8(model.parameters())
     else:
         made = torch.optim.AdamW(model.parameters(), foreach=False)
     train(model, made, 4096, 1024)
@@ -175,8 +192,7 @@ class Scaled:
 
 def wrapped_optimizer(follow):
     model = nn.Sequential(*[nn.Linear(1024, 1024) for _ in range(8)]).cuda()
-    inner = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9) if follow else torch.optim.AdamW(
-        model.parameters(), foreach=False)
+    inner = Adam8(model.parameters()) if follow else torch.optim.AdamW(model.parameters(), foreach=False)
     train(model, Scaled(inner), 4096, 1024)
 
 
