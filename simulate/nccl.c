@@ -185,29 +185,27 @@ static int collect(struct communicator *own, const void *part, size_t told, void
     return done(own);
 }
 
+/* Messages of bytes, objects perhaps, are exchanged whole, if all ranks are there. */
+static bool is_whole(const struct communicator *own, int type)
+{
+    return own->slot_count == own->count && type <= UINT8;
+}
+
 int ncclAllGather(const void *part, void *all, size_t count, int type, struct communicator *own, void *stream)
 {
     (void)stream;
     const size_t bytes = count * size_of(type);
-    return collect(own, part, bytes, all, bytes, 0, own->count, 0);
-}
-
-/* With VRAMTRACE_STANDIN_ROUTING=most, absent ranks are taken to send as many parts as this one sends to any;
- * ranks tell each other how many as whole numbers. */
-static bool takes_most(int type)
-{
-    const char *routing = getenv("VRAMTRACE_STANDIN_ROUTING");
-    return type == INT64 && routing && !strcmp(routing, "most");
-}
-
-static int64_t sum_of(const void *numbers, size_t bytes)
-{
-    int64_t sum = 0, one;
-    for (size_t i = 0; i + sizeof one <= bytes; i += sizeof one) {
-        memcpy(&one, (const char *)numbers + i, sizeof one);
-        sum += one;
+    if (bytes <= SLOT_BYTES || !is_whole(own, type))
+        return collect(own, part, bytes, all, bytes, 0, own->count, 0);
+    for (size_t first = 0; first < bytes; first += SLOT_BYTES) {
+        const size_t here = bytes - first < SLOT_BYTES ? bytes - first : SLOT_BYTES;
+        if (!exchange(own, (const char *)part + first, here))
+            return REMOTE_ERROR;
+        for (int i = 0; i < own->count; i++)
+            memcpy((char *)all + (size_t)i * bytes + first, slot_of(own, own->round, i), here);
+        done(own);
     }
-    return sum;
+    return SUCCESS;
 }
 
 /* Each rank has `count` for each. */
@@ -406,6 +404,23 @@ static bool is_first(size_t index)
     return true;
 }
 
+/* Of a letter of bytes, an object perhaps, as many as a slot has from `first` on; of others all, or nothing
+ * of those that are larger. All ranks put in their first parts before any takes a second one. */
+static struct letter part_of(const struct letter *whole, size_t first)
+{
+    struct letter part = *whole;
+    if (whole->bytes <= SLOT_BYTES || !is_whole(whole->own, whole->type)) {
+        part.bytes = first ? 0 : whole->bytes;
+        return part;
+    }
+    part.bytes = first > whole->bytes                ? 0
+                 : whole->bytes - first < SLOT_BYTES ? whole->bytes - first
+                                                     : SLOT_BYTES;
+    part.from = whole->from ? (const char *)whole->from + first : NULL;
+    part.to = whole->to ? (char *)whole->to + first : NULL;
+    return part;
+}
+
 int ncclGroupStart(void)
 {
     depth++;
@@ -421,15 +436,20 @@ int ncclGroupEnd(void)
         for (size_t i = 0; i < letter_count; i++)
             if (letters[i].kind != BROADCAST && letters[i].bytes && is_first(i))
                 note_letters(&letters[i]);
-    for (int pass = SENT; pass <= BROADCAST; pass++)
-        for (size_t i = 0; i < letter_count && !result; i++) {
-            const struct letter *letter = &letters[i];
-            if (letter->kind != pass || (letter->bytes > SLOT_BYTES))
-                continue;
-            result = pass == SENT       ? send_letter(letter)
-                     : pass == RECEIVED ? receive_letter(letter)
-                                        : broadcast(letter);
-        }
+    bool any = true;
+    for (size_t first = 0; any && !result; first += SLOT_BYTES) {
+        any = false;
+        for (int pass = SENT; pass <= BROADCAST; pass++)
+            for (size_t i = 0; i < letter_count && !result; i++) {
+                const struct letter part = part_of(&letters[i], first);
+                if (letters[i].kind != pass || (first && !part.bytes) || part.bytes > SLOT_BYTES)
+                    continue;
+                any = true;
+                result = pass == SENT       ? send_letter(&part)
+                         : pass == RECEIVED ? receive_letter(&part)
+                                            : broadcast(&part);
+            }
+    }
     letter_count = 0;
     return result;
 }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* As in nccl.h. */
@@ -90,6 +91,24 @@ static uint64_t joined_whole(uint64_t left, uint64_t right, int operation, bool 
     default:
         return left + right;
     }
+}
+
+/* With VRAMTRACE_STANDIN_ROUTING=most, absent ranks are taken to send as many parts as this one sends to any;
+ * ranks tell each other how many as whole numbers. */
+static bool takes_most(int type)
+{
+    const char *routing = getenv("VRAMTRACE_STANDIN_ROUTING");
+    return type == INT64 && routing && !strcmp(routing, "most");
+}
+
+static int64_t sum_of(const void *numbers, size_t bytes)
+{
+    int64_t sum = 0, one;
+    for (size_t i = 0; i + sizeof one <= bytes; i += sizeof one) {
+        memcpy(&one, (const char *)numbers + i, sizeof one);
+        sum += one;
+    }
+    return sum;
 }
 
 #endif

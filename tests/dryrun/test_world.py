@@ -116,6 +116,29 @@ def test_says_what_is_assumed(tmp_path):
     assert played(tmp_path) == [0, 25, 50, 75, 99] and set(re.findall(r"^TAKEN (\d+)$", done.output, re.M)) == {"300"}, done.output
 
 
+OBJECTS = """
+import os, torch, torch.distributed as dist
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+dist.init_process_group("nccl")
+rank, size = dist.get_rank(), dist.get_world_size()
+objects = [str(other) * 300_000 for other in range(size)]
+heard, told, part = [None] * size, [objects[0] if rank == 0 else None], [None]
+dist.all_gather_object(heard, objects[rank])
+dist.broadcast_object_list(told, src=0)
+gathered = [None] * size if rank == 0 else None
+dist.gather_object(objects[rank], gathered, dst=0)
+dist.scatter_object_list(part, objects if rank == 0 else None, src=0)
+print("SEEN", heard == objects, told == objects[:1], gathered == (objects if rank == 0 else None), part == [objects[rank]], flush=True)
+"""
+
+
+def test_large_objects_of_real_processes(tmp_path):
+    (tmp_path / "objects.py").write_text(OBJECTS)
+    torchrun = [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = dry(tmp_path, [*torchrun, "objects.py"], "--gpu", f"{world.GPU}:2")
+    assert done.status == 0 and done.output.count("SEEN True True True True\n") == 2, done.output + done.error[-3000:]
+
+
 SAVES = """
 import os, torch, torch.distributed as dist, torch.distributed.checkpoint as dcp
 from torch.distributed.fsdp import fully_shard
