@@ -335,6 +335,8 @@ static int broadcast(const struct letter *letter)
         tell_later(letter->own, from, letter->bytes);
     else if (told_before(letter->own, letter->peer, letter->to, letter->bytes))
         return SUCCESS;
+    if (!is_root && letter->type < FLOAT16 && letter->bytes <= SLOT_BYTES)
+        note_root(letter->own, letter->peer);
     if (from) /* else what this rank has there stays */
         memmove(letter->to, from, letter->bytes);
     return SUCCESS;

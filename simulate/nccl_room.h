@@ -67,7 +67,7 @@ struct communicator {
     struct open_mailbox *mailboxes;
     struct told *told;
     bool tells; /* has begun its own file */
-    bool noted_letters, noted_read_letters, noted_uneven;
+    bool noted_letters, noted_read_letters, noted_uneven, noted_root;
 };
 
 static uint64_t hash_of(const void *bytes, size_t count)
@@ -340,6 +340,17 @@ static void tell_later(struct communicator *own, const void *message, uint64_t b
     if (write(file, &bytes, sizeof bytes) < 0 || write(file, message, bytes) < 0)
         perror("stand-in NCCL");
     close(file);
+}
+
+/* A rank whose message would be needed. */
+static void note_root(struct communicator *own, int root)
+{
+    char text[32];
+    if (own->noted_root || !own->members)
+        return;
+    own->noted_root = true;
+    snprintf(text, sizeof text, "root %d\n", own->members[root]);
+    note(text);
 }
 
 /* The next message of the root, if it was played before and has one of that size. */

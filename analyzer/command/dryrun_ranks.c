@@ -60,6 +60,8 @@ static void read_note(const char *line, struct vt_rank_notes *notes)
             vt_ranks_add(&notes->neighbors, peer);
             notes->reads_letters |= is_read;
         }
+    } else if (!strncmp(line, "root", 4)) {
+        read_numbers(line + 4, &notes->roots);
     } else if (!strncmp(line, "uneven", 6)) {
         notes->is_uneven = true;
     } else if (!strncmp(line, "compiled", 8)) {
@@ -90,6 +92,7 @@ void vt_rank_notes_free(struct vt_rank_notes *notes)
         free(notes->groups[i].items);
     free(notes->groups);
     free(notes->neighbors.items);
+    free(notes->roots.items);
 }
 
 /* The smallest group of more than a pair in which the two are. */

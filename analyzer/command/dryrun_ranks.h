@@ -21,6 +21,7 @@ struct vt_rank_notes {
     size_t group_count;
     struct vt_ranks neighbors; /* it sends letters to, or has some from */
     bool reads_letters;        /* small ones: sizes, say */
+    struct vt_ranks roots;     /* that broadcast whole numbers to it, and were not played before */
     bool is_uneven;            /* it sends parts of several sizes: routing of experts */
     bool compiled;             /* kernels that were not in the cache of torch.compile */
 };

@@ -32,7 +32,8 @@
 static struct {
     int size; /* 0: no --world */
     bool all, named;
-    struct vt_ranks wanted, alone; /* alone: they were played, and have no neighbors */
+    struct vt_ranks wanted, alone,
+        told; /* alone: they were played, and have no neighbors; told: were played */
     int gpu_count;
     const char *rooms;
     int plays;
@@ -345,13 +346,39 @@ static void note_apart(size_t count)
     free(path);
 }
 
+/* The first rank of a group that broadcast numbers which a rank needed, a flag or a count, and was not played
+ * before: it is played, unrecorded, for what it tells; and the rank again. */
+static int play_after_roots(struct vt_ranks *together, const struct vt_ranks *known, char **words)
+{
+    const off_t before = end_of_list();
+    int status = play(together, known, words);
+    struct vt_rank_notes notes = vt_rank_notes_read(world.rooms, world.plays, together->items[0]);
+
+    vt_ranks_remove(&notes.roots, &world.told);
+    for (size_t i = 0; i < notes.roots.count && !is_ending; i++) {
+        struct vt_ranks root = {&notes.roots.items[i], 1};
+
+        vt_say("rank %d, unrecorded, for what it tells rank %d", root.items[0], together->items[0]);
+        play(&root, &root, words);
+        vt_ranks_add(&world.told, root.items[0]);
+    }
+    if (notes.roots.count && !is_ending) {
+        remove_traces(before);
+        status = play(together, known, words);
+    }
+    for (size_t i = 0; i < together->count; i++)
+        vt_ranks_add(&world.told, together->items[i]);
+    vt_rank_notes_free(&notes);
+    return status;
+}
+
 /* Plays ranks together, and once more with the company that they turn out to need. */
 static int play_with_company(struct vt_ranks *together, const struct vt_ranks *known, struct vt_ranks *more,
                              char **words)
 {
     struct vt_ranks company = {.count = 0};
     const off_t before = end_of_list();
-    int status = play(together, known, words);
+    int status = play_after_roots(together, known, words);
 
     learn(together, &company, more);
     for (size_t i = 0; i < together->count && company.count; i++)

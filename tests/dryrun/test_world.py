@@ -71,6 +71,10 @@ BROADCASTS = """
 import os, torch, torch.distributed as dist
 torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
 dist.init_process_group("nccl")
+pairs = [dist.new_group([first, first + 1]) for first in range(0, dist.get_world_size(), 2)]
+count = torch.full((1,), dist.get_rank(), device="cuda")
+dist.broadcast(count, src=dist.get_rank() // 2 * 2, group=pairs[dist.get_rank() // 2])  # of the last one, from one that is not played
+print("COUNT", dist.get_rank(), count.item(), flush=True)
 for number in (7, 8):
     told = torch.full((3,), number if dist.get_rank() == 0 else -1, device="cuda")
     dist.broadcast(told, src=0)
@@ -87,8 +91,10 @@ def test_broadcasts_of_a_rank_that_was_played_before(tmp_path):
     (tmp_path / "broadcasts.py").write_text(BROADCASTS)
     done = dry(tmp_path, [PYTHON, "broadcasts.py"], "--world", "64", "--gpu", world.GPU)
     seen = re.findall(r"^SEEN (\d+) \[(\d), \2, \2\]$", done.output, re.M)
-    assert done.status == 0 and seen == [("0", "7"), ("0", "8"), ("63", "7"), ("63", "8")], done.output + done.error
-    assert played(tmp_path) == [0, 63] and "side by side" not in done.error, done.error
+    wanted = [(rank, number) for rank in ("0", "63", "62", "63", "1") for number in "78"]  # 63 again, after 62
+    assert done.status == 0 and seen == wanted, done.output + done.error
+    assert played(tmp_path) == [0, 1, 63] and "side by side" not in done.error, done.error
+    assert "rank 62, unrecorded, for what it tells rank 63" in done.error and "COUNT 63 62" in done.output, done.output
 
 
 SENDS = """
