@@ -118,7 +118,8 @@ def test_changes_for_a_job_that_ran_out_of_memory(tmp_path):
     assert "fits with arg:n=2" in done.stderr and done.returncode == 0
     wrong = subprocess.run([PROGRAM, "oom", "job", "--json", "--advise"], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True)
     assert wrong.returncode == 2 and "--advise has no --json: vramtrace dryrun --like" in wrong.stderr
-    wrong = subprocess.run([PROGRAM, "oom", "job", "--at", "1s", "--try", "bf16"], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True)
+    wrong = subprocess.run([PROGRAM, "oom", "job", "--at", "1s", "--try", "bf16"], cwd=tmp_path, env=ENVIRONMENT, capture_output=True,
+                           text=True)
     assert wrong.returncode == 2 and "--try plays the whole program again: it has no --at" in wrong.stderr
 
 

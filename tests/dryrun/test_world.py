@@ -161,9 +161,10 @@ def test_sharded_checkpoints(size, tmp_path):
     """Of one process, of two real ones, and of a rank of 64: the other parts are not there. What is large is a hole in the file."""
     (tmp_path / "x").mkdir()
     (tmp_path / "saves.py").write_text(SAVES)
-    torchrun = [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    done = dry(tmp_path, [*(torchrun if size == 2 else [PYTHON]), "saves.py"], *(() if size == 2 else ("--world", str(size), "--rank", "0")),
-               "--gpu", f"{world.GPU}:2")
+    launcher, options = [PYTHON], ["--world", str(size), "--rank", "0"]
+    if size == 2:
+        launcher, options = [PYTHON, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"], []
+    done = dry(tmp_path, [*launcher, "saves.py"], *options, "--gpu", f"{world.GPU}:2")
     assert done.status == 0 and len(re.findall("^SAVED", done.output, re.M)) == (2 if size == 2 else 1), done.output + done.error
     files = [path.stat() for path in (tmp_path / "saved").glob("*.distcp")]
     large = 4 * 4096 * 8192 // (1 if size == 2 else size)

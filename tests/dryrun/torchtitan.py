@@ -83,8 +83,8 @@ def main():
     parser.add_argument("--python", required=True, metavar="PYTHON")
     arguments = parser.parse_intermixed_args()
     print(made_here("torchtitan's published memory, rank 0 alone", "tests/dryrun/torchtitan.py --sources DIR --python PYTHON"))
-    print("Peak reserved in GiB, Inductor's cache empty.\n\n| row | ranks | published | dry run | difference | s | host, GiB | allocator |\n"
-          "|---|--:|--:|--:|--:|--:|--:|---|", flush=True)
+    print("Peak reserved in GiB, Inductor's cache empty.\n\n| row | ranks | published | dry run | difference | s | host, GiB | "
+          "allocator |\n|---|--:|--:|--:|--:|--:|--:|---|", flush=True)
     sources = arguments.sources.resolve()
     for row in rows() if configurations(sources).parent == sources else newest():
         name, published, _, ranks, _, environment = row
@@ -93,7 +93,8 @@ def main():
         with tempfile.TemporaryDirectory() as folder, concurrent.futures.ProcessPoolExecutor(1) as process:
             found, seconds, resident = process.submit(run, pathlib.Path(folder), sources, arguments.python, row).result()
         told = f"{found:.2f} | {f'{found / published - 1:+.2%}' if published else '–'}" if found else "failed | –"
-        print(f"| {name} | {ranks} | {published or '–'} | {told} | {seconds:.0f} | {resident:.1f} | {', '.join(environment.values())} |", flush=True)
+        print(f"| {name} | {ranks} | {published or '–'} | {told} | {seconds:.0f} | {resident:.1f} | {', '.join(environment.values())} |",
+              flush=True)
 
 
 if __name__ == "__main__":
