@@ -242,6 +242,12 @@ static int play(const struct vt_ranks *together, const struct vt_ranks *known, c
     }
     status = wait_for(pids, started);
     free(pids);
+    if (world.plays == 1) { /* What follows would find what it compiled; in a real job all start at once. */
+        struct vt_rank_notes notes = vt_rank_notes_read(world.rooms, world.plays, together->items[0]);
+
+        world.compiled = notes.compiled;
+        vt_rank_notes_free(&notes);
+    }
     return started < together->count ? 1 : status;
 }
 
@@ -279,8 +285,6 @@ static void learn(const struct vt_ranks *together, struct vt_ranks *company, str
         const int rank = together->items[i];
         struct vt_rank_notes notes = vt_rank_notes_read(world.rooms, world.plays, rank);
 
-        if (world.plays == 1) /* The others would find what it compiled; in a real job all start at once. */
-            world.compiled |= notes.compiled;
         if (!notes.neighbors.count)
             vt_ranks_add(&world.alone, rank);
         vt_ranks_remove(&notes.neighbors, &world.alone); /* It sent parts of something to all, once. */

@@ -325,13 +325,8 @@ static bool states_are_in_doubt(const struct vt_attribution *attribution)
  * unknown type is taken to be float32. */
 #define QUANTIZED_ELEMENTS 4096
 
-static uint64_t saved_by_8_bits(const struct vt_adviser *adviser, uint32_t allocation)
+static uint64_t saved_by_8_bits(uint64_t bytes, const char *dtype)
 {
-    const struct vt_owner *owners;
-    const uint64_t bytes = adviser->replay->allocations[allocation].bytes;
-    size_t count;
-    const char *dtype =
-        (owners = vt_owners_of(adviser->attribution, allocation, &count), count) ? owners->dtype : "";
     const uint64_t element = !dtype[0] || strstr(dtype, "float32") ? 4 : strstr(dtype, "float16") ? 2 : 1;
 
     return element == 1 || bytes < QUANTIZED_ELEMENTS * element
@@ -342,8 +337,9 @@ static uint64_t saved_by_8_bits(const struct vt_adviser *adviser, uint32_t alloc
 void vt_advise_optimizer(struct vt_adviser *adviser)
 {
     const struct vt_replay *replay = adviser->replay;
-    uint64_t state = 0, trained = trained_bytes(adviser);
+    uint64_t state = 0, less = 0, trained = trained_bytes(adviser);
     uint32_t stack_id = 0;
+    bool type_is_known = false;
     char bytes[24];
     for (uint32_t i = 0; i < replay->allocation_count; i++) {
         const struct vt_allocation *block = &replay->allocations[i];
@@ -353,8 +349,14 @@ void vt_advise_optimizer(struct vt_adviser *adviser)
         if (label->category == VT_CATEGORY_OPTIMIZER_STATE) {
             state += vt_alive_at(block, adviser->whatif.peak_event) ? block->bytes : 0;
             stack_id = stack_id ? stack_id : block->stack_id;
-            vt_whatif_less(&adviser->whatif, block->alloc_event, block->free_event,
-                           saved_by_8_bits(adviser, i));
+            size_t count = 0;
+            const struct vt_owner *owners = vt_owners_of(adviser->attribution, i, &count);
+            const char *dtype = count ? owners->dtype : "";
+            const uint64_t saved_bytes = saved_by_8_bits(block->bytes, dtype);
+
+            type_is_known |= dtype[0] != '\0';
+            less += saved_bytes;
+            vt_whatif_less(&adviser->whatif, block->alloc_event, block->free_event, saved_bytes);
         } else if (label->category == VT_CATEGORY_TEMPORARY && label->phase == VT_PHASE_OPTIMIZER) {
             vt_whatif_less(&adviser->whatif, block->alloc_event, block->free_event, block->bytes);
         }
@@ -367,7 +369,7 @@ void vt_advise_optimizer(struct vt_adviser *adviser)
         return;
     /* else some of either are missing here: other processes have them, or they have another category */
     double ratio = 4.0 * (double)state / (double)trained, defined = optimizers[known].bytes;
-    if (ratio < 0.4 * defined) /* they have 8 bits */
+    if (!less || (!type_is_known && ratio < 0.4 * defined)) /* they have 8 bits */
         return;
     char text[80] = "";
     if (states_are_in_doubt(adviser->attribution))

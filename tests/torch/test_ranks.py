@@ -202,6 +202,8 @@ def test_the_first_that_runs_out(tmp_path):
         assert (most["bytes"], most["usual_bytes"]) == (fell[2]["kept"], 0)
     most, *rests = [category["difference_bytes"] for category in differs["categories"]]
     assert abs(most - fell[2]["kept"]) < 1 << 20 and all(abs(rest) < 1 << 20 for rest in rests)
+    if len({truth["allocated"] for truth in still.values()}) == 1:  # no rests
+        assert most + sum(rests) == fell[2]["kept"]
     # The card at that moment, by the driver.
     (card,) = told["first_gpu"]
     assert {holder["process"]: holder["bytes"] for holder in card["processes"]} == {2: fell[2]["reserved"], 0: still[0]["reserved"]}
