@@ -4,6 +4,7 @@
 #include "command/dryrun_world.h"
 #include "command/load.h"
 #include "command/output.h"
+#include "command/run_list.h"
 #include "command/run_wait.h"
 
 #include "findings/advice.h"

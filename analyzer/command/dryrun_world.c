@@ -1,11 +1,14 @@
 /* dryrun --world. Which ranks are played if none are named: 0; then the last member of each group that 0 is
- * in, since parts are uneven there if anywhere; and all members of groups whose ranks send letters to
- * neighbors (stages of a pipeline), side by side if some are small and so are read. simulate/nccl.c
- * notes groups and letters in the files rank-R. */
+ * in, since parts are uneven there if anywhere; if these need different amounts (batches that differ by
+ * rank), more of them; and all members of groups whose ranks send letters to neighbors (stages of a
+ * pipeline), side by side if some are small and so are read. simulate/nccl.c notes groups and letters in the
+ * files rank-R. */
 #include "command/dryrun_world.h"
+#include "command/dryrun_played.h"
 #include "command/dryrun_ranks.h"
 #include "command/output.h"
 #include "command/run.h"
+#include "command/run_list.h"
 #include "command/temporary.h"
 
 #include <errno.h>
@@ -27,7 +30,8 @@
 #define RANKS_OF_A_HOST 8
 #define MOST_CHOSEN 24 /* if no ranks are named */
 #define MOST_TOGETHER 64
-#define SPREAD 4 /* if what ranks send depends on their data */
+#define SPREAD 4            /* if what ranks hold depends on their data */
+#define DIFFERENT_PART 0.02 /* of what a rank needs: parts that are not quite even are less */
 
 static struct {
     int size; /* 0: no --world */
@@ -37,8 +41,9 @@ static struct {
     int gpu_count;
     const char *rooms;
     int plays;
-    bool compiled; /* the rank that was played first did */
-    int most_rank; /* it is taken to receive as much as it sends to any; 0: none is */
+    bool compiled;                    /* the rank that was played first did */
+    int most_rank;                    /* it is taken to receive as much as it sends to any; 0: none is */
+    uint64_t least_bytes, most_bytes; /* that ranks without neighbors need; 0: none was played */
 } world;
 
 /* ---- Options ---- */
@@ -259,22 +264,55 @@ static off_t end_of_list(void)
     return path && !stat(path, &list) ? list.st_size : 0;
 }
 
-/* Removes the traces that were put on the list from there on. */
-static void remove_traces(off_t from)
+/* Reads the list from there on. */
+static void read_list(off_t from, struct vt_run_traces *traces)
 {
     const char *path = getenv(VT_RUN_VARIABLE);
-    const off_t end = end_of_list();
-    char *text = vt_allocate_zeros((size_t)(end - from) + 1, 1), *at;
     const int list = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    const ssize_t bytes = list < 0 ? 0 : pread(list, text, (size_t)(end - from), from);
-    int pid, of_job, name;
 
-    for (at = text; at < text + bytes; at += strlen(at) + 1)
-        if (sscanf(at, "%d %d %n", &pid, &of_job, &name) >= 2 && at[name])
-            unlink(at + name);
+    vt_run_read_list(list, from, traces);
     if (list >= 0)
         close(list);
-    free(text);
+}
+
+static void remove_traces(off_t from)
+{
+    struct vt_run_traces traces;
+
+    read_list(from, &traces);
+    for (size_t i = 0; i < traces.count; i++)
+        unlink(traces.items[i].path);
+    vt_run_traces_free(&traces);
+}
+
+static void note_needed(off_t from)
+{
+    struct vt_run_traces traces;
+    struct vt_file_header header;
+    uint64_t most = 0;
+    int file;
+
+    read_list(from, &traces);
+    for (size_t i = 0; i < traces.count; i++) {
+        if (!vt_run_read_header(traces.items[i].path, O_RDONLY, &file, &header))
+            continue;
+        close(file);
+        for (unsigned k = 0; k < VT_MAX_DEVICES; k++)
+            if (header.counters.live[k].driver_peak_bytes > most)
+                most = header.counters.live[k].driver_peak_bytes;
+    }
+    world.most_bytes = most > world.most_bytes ? most : world.most_bytes;
+    world.least_bytes = !world.least_bytes || most < world.least_bytes ? most : world.least_bytes;
+    vt_run_traces_free(&traces);
+}
+
+/* All of a host, else one at each quarter of the job. */
+static void want_spread(struct vt_ranks *more)
+{
+    const int parts = world.size <= RANKS_OF_A_HOST ? world.size : SPREAD;
+
+    for (int k = 1; k < parts; k++)
+        vt_ranks_add(more, (int)((int64_t)world.size * k / parts));
 }
 
 /* What follows from notes of ranks that were just played: the ranks that have to be played with them, and
@@ -292,32 +330,27 @@ static void learn(const struct vt_ranks *together, struct vt_ranks *company, str
         for (size_t k = 0; rank == 0 && k < notes.group_count; k++)
             if (notes.groups[k].count)
                 vt_ranks_add(more, notes.groups[k].items[notes.groups[k].count - 1]);
-        for (int k = 1; rank == 0 && notes.is_uneven && k < SPREAD; k++) {
-            world.most_rank = (int)((int64_t)world.size * k / SPREAD);
-            vt_ranks_add(more, world.most_rank);
+        if (rank == 0 && notes.is_uneven) {
+            world.most_rank = (int)((int64_t)world.size * (SPREAD - 1) / SPREAD);
+            want_spread(more);
         }
         vt_rank_notes_free(&notes);
     }
 }
 
-/* Each is a line in the file that the answer is made of. */
 static void note_played(const struct vt_ranks *together, struct vt_ranks *played)
 {
-    char *path = vt_print_text("%s/played", world.rooms);
-    FILE *file = fopen(path, "ae");
-
     for (size_t i = 0; i < together->count; i++) {
         const int rank = together->items[i];
         struct vt_rank_notes notes = vt_rank_notes_read(world.rooms, world.plays, rank);
 
-        if (file && !vt_ranks_has(played, rank))
-            fprintf(file, "%d %d\n", rank, notes.is_uneven + is_most(rank));
+        if (!vt_ranks_has(played, rank))
+            vt_played_note(world.rooms, VT_PLAYED_RANK, (size_t)rank);
+        if (notes.is_uneven || is_most(rank))
+            vt_played_note(world.rooms, is_most(rank) ? VT_PLAYED_MOST : VT_PLAYED_UNEVEN, (size_t)rank);
         vt_ranks_add(played, rank);
         vt_rank_notes_free(&notes);
     }
-    if (file)
-        fclose(file);
-    free(path);
 }
 
 /* That so many processes as those that were played would take. */
@@ -335,19 +368,6 @@ static bool has_memory_for(size_t count)
         fclose(file);
     return !available_kb || getrusage(RUSAGE_CHILDREN, &played) ||
            count * (unsigned long long)played.ru_maxrss < available_kb;
-}
-
-/* Too many for this machine. */
-static void note_apart(size_t count)
-{
-    char *path = vt_print_text("%s/apart", world.rooms);
-    FILE *file = fopen(path, "we");
-
-    if (file) {
-        fprintf(file, "%zu\n", count);
-        fclose(file);
-    }
-    free(path);
 }
 
 /* The first rank of a group that broadcast numbers which a rank needed, a flag or a count, and was not played
@@ -388,7 +408,7 @@ static int play_with_company(struct vt_ranks *together, const struct vt_ranks *k
     for (size_t i = 0; i < together->count && company.count; i++)
         vt_ranks_add(&company, together->items[i]);
     if (company.count > MOST_TOGETHER || !has_memory_for(company.count))
-        note_apart(company.count);
+        vt_played_note(world.rooms, VT_PLAYED_APART, company.count);
     else if (company.count > together->count) {
         free(together->items);
         *together = company;
@@ -397,6 +417,13 @@ static int play_with_company(struct vt_ranks *together, const struct vt_ranks *k
         vt_say("ranks that tell each other sizes are played side by side: %zu processes", together->count);
         status = play(together, known, words);
         learn(together, &company, more);
+    }
+    if (together->count == 1 && vt_ranks_has(&world.alone, together->items[0])) {
+        note_needed(before);
+        if ((double)(world.most_bytes - world.least_bytes) > DIFFERENT_PART * (double)world.most_bytes) {
+            vt_played_note(world.rooms, VT_PLAYED_DIFFERENT, (size_t)together->items[0]);
+            want_spread(more);
+        }
     }
     free(company.items);
     return status;
@@ -432,44 +459,8 @@ int vt_world_play(char **words)
 
 void vt_world_say(int rank, FILE *out)
 {
-    char *path = world.size ? vt_print_text("%s/played", world.rooms) : NULL;
-    FILE *file = path ? fopen(path, "re") : NULL;
-    size_t count = 0;
-    bool is_uneven = false;
-    int one, uneven, most = -1;
-
-    free(path);
-    if (!file)
-        return;
-    fprintf(out, "  played of %d ranks:", world.size);
-    for (; fscanf(file, "%d %d", &one, &uneven) == 2; count++) {
-        fprintf(out, "%s %d", count ? "," : "", one);
-        is_uneven |= uneven != 0;
-        most = uneven > 1 ? one : most;
-    }
-    fclose(file);
-    if (rank >= 0)
-        fprintf(out, "; rank %d needs most", rank);
-    else if (count > 1)
-        fputs("; all alike", out);
-    fputs("; the others are taken to hold what these hold\n", out);
-    if (is_uneven)
-        fputs("  assumed: each rank sends to its experts what this one sends to its own", out);
-    if (most >= 0)
-        fprintf(out, ", and to rank %d what that sends to any", most);
-    if (is_uneven)
-        fputs("; real routing may need more\n", out);
-    path = vt_print_text("%s/apart", world.rooms);
-    file = fopen(path, "re");
-    if (file && fscanf(file, "%d", &one) == 1)
-        fprintf(
-            out,
-            "  assumed: of %d ranks that send each other sizes, more than are played side by side on this "
-            "machine, each receives what it sent last\n",
-            one);
-    if (file)
-        fclose(file);
-    free(path);
+    if (world.size)
+        vt_played_say(world.rooms, world.size, rank, out);
 }
 
 void vt_world_remove(void)

@@ -1,6 +1,7 @@
 /* run: sets the preload and the recorder's settings, and runs the command. lib: where the library is. */
 #include "command/output.h"
 #include "command/run.h"
+#include "command/run_list.h"
 #include "command/run_python.h"
 
 #include <ctype.h>

@@ -2,6 +2,7 @@
 #include "command/run_line.h"
 #include "command/load.h"
 #include "command/output.h"
+#include "command/run_list.h"
 #include "command/run_wait.h"
 #include "command/traces.h"
 
@@ -22,7 +23,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "vramtrace/ring.h"
 #include "base/format.h"
 #include "base/heap.h"
 #include "base/memory_stream.h"
@@ -31,76 +31,6 @@
 #define MOST_EVENTS UINT64_C(5000000)
 #define PATIENCE_MS 500 /* the variable is for tests */
 #define VERDICT_BYTES 512u
-
-/* ---- The list ---- */
-
-int vt_run_make_list(void)
-{
-    char path[64];
-    int list = memfd_create(VT_RUN_LIST, MFD_CLOEXEC);
-
-    if (list < 0)
-        return -errno;
-    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)getpid(), list);
-    if (setenv(VT_RUN_VARIABLE, path, 1)) {
-        close(list);
-        return -ENOMEM;
-    }
-    return list;
-}
-
-bool vt_run_is_inner(void)
-{
-    const char *path = getenv(VT_RUN_VARIABLE);
-    struct stat list, theirs, ours;
-    char error[64];
-    int pid, file;
-
-    if (!path || sscanf(path, "/proc/%d/fd/%d", &pid, &file) != 2 || stat(path, &list))
-        return false;
-    snprintf(error, sizeof error, "/proc/%d/fd/2", pid);
-    return !stat(error, &theirs) && !fstat(STDERR_FILENO, &ours) && theirs.st_dev == ours.st_dev &&
-           theirs.st_ino == ours.st_ino;
-}
-
-void vt_run_not_started(int list)
-{
-    dprintf(list, VT_RUN_LINE, (int)getpid(), 0, "");
-    if (write(list, "", 1) < 0)
-        return; /* then a second line is printed */
-}
-
-struct traces {
-    char *text;
-    struct vt_run_trace *items;
-    size_t count;
-    bool incomplete; /* one could not be made, and a line said why; or it is not there any more */
-};
-
-/* Reads the list, without traces that are gone. */
-static void read_list(int list, struct traces *traces)
-{
-    struct stat status = {.st_size = 0}; /* a list that cannot be read is not complete */
-    size_t bytes = fstat(list, &status) ? 0 : (size_t)status.st_size;
-    char *text = traces->text = vt_allocate_zeros(bytes + 1, 1);
-
-    traces->incomplete = !(status.st_mode & 0777);
-    traces->items = vt_allocate_zeros(bytes, sizeof *traces->items);
-    if (pread(list, text, bytes, 0) != (ssize_t)bytes)
-        return;
-    for (char *at = text; at < text + bytes; at += strlen(at) + 1) {
-        struct vt_run_trace *trace = &traces->items[traces->count];
-        int path_at = 0;
-
-        if (sscanf(at, "%d %d %n", &trace->pid, &trace->of_job, &path_at) < 2)
-            continue;
-        trace->path = at + path_at;
-        if (vt_trace_start(trace->path))
-            traces->count++;
-        else
-            traces->incomplete = true;
-    }
-}
 
 /* A trace that began since then is where traces go: its recorder could not reach the list (it has another
  * user, or /proc is not there), and printed a line. */
@@ -131,24 +61,13 @@ static bool is_one_there(uint64_t begin_ns)
 
 /* ---- One trace ---- */
 
-static bool read_header(const char *path, int flags, int *file, struct vt_file_header *header)
-{
-    *file = open(path, flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (*file >= 0 && pread(*file, header, sizeof *header, 0) == sizeof *header &&
-        !memcmp(header->magic, VT_MAGIC, sizeof header->magic) && header->format_version == VT_FORMAT_VERSION)
-        return true;
-    if (*file >= 0)
-        close(*file);
-    return false;
-}
-
 /* Its process is gone and waited for: nobody else writes this field. */
 static void note_end(const char *path, const struct vt_run_end *end)
 {
     struct vt_file_header header;
     int file;
 
-    if (!end->signal || !read_header(path, O_RDWR, &file, &header))
+    if (!end->signal || !vt_run_read_header(path, O_RDWR, &file, &header))
         return;
     if (header.pid == (uint32_t)end->pid && header.start_realtime_ns >= end->begin_real_ns &&
         pwrite(file, &end->signal, sizeof end->signal, offsetof(struct vt_file_header, end_signal)) < 0)
@@ -320,7 +239,7 @@ static void put_one(const struct vt_run_trace *trace, const struct vt_run_end *e
 
     if (trace->pid == end->pid)
         note_end(trace->path, end);
-    if (read_header(trace->path, O_RDONLY, &file, &header))
+    if (vt_run_read_header(trace->path, O_RDONLY, &file, &header))
         close(file);
     if (header.counters.events <= MOST_EVENTS)
         bytes = ask_judge(trace->path, end, verdict);
@@ -334,7 +253,7 @@ static void put_one(const struct vt_run_trace *trace, const struct vt_run_end *e
     vt_run_put_place(trace->path, trace->of_job, out);
 }
 
-static void put_several(const struct traces *traces, const char *dot, FILE *out)
+static void put_several(const struct vt_run_traces *traces, const char *dot, FILE *out)
 {
     const char *path = traces->items[traces->count - 1].path;
 
@@ -347,13 +266,13 @@ static void put_several(const struct traces *traces, const char *dot, FILE *out)
 void vt_run_say(int list, const struct vt_run_end *end, vt_run_sayer *say)
 {
     const char *dot = strcmp(nl_langinfo(CODESET), "UTF-8") ? "; " : " · ";
-    struct traces traces = {.text = NULL};
+    struct vt_run_traces traces;
     char *line, ended[32];
     size_t bytes;
     FILE *out = vt_memory_stream(&line, &bytes);
 
     vt_say_as(NULL);
-    read_list(list, &traces);
+    vt_run_read_list(list, 0, &traces);
     if (!traces.count && !traces.incomplete)
         traces.incomplete = is_one_there(end->begin_real_ns);
     if (end->signal)
@@ -370,6 +289,5 @@ void vt_run_say(int list, const struct vt_run_end *end, vt_run_sayer *say)
     else if (traces.count || !traces.incomplete)
         vt_say("%s", line);
     free(line);
-    free(traces.items);
-    free(traces.text);
+    vt_run_traces_free(&traces);
 }

@@ -25,6 +25,13 @@ def test_experts(tmp_path):
     assert "sends to its own, and to rank 1 what that sends to any; real routing may need more" in done.error, done.error
 
 
+def test_batches_of_several_sizes(tmp_path):
+    """Ranks that do the same need different amounts: all of a host are played."""
+    real, alone, done = world.compare(tmp_path, "uneven", 4)
+    assert set(alone["uneven"]) == {0, 1, 2, 3} and real == alone, done.error
+    assert len({peak for peak, *_ in real["uneven"].values()}) > 2 and "taken to hold" not in done.error, done.error
+
+
 def played(folder):
     return sorted(int(path.stem.split(".")[-1]) for path in (folder / "x").glob("*.vrt"))
 

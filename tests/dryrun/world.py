@@ -22,10 +22,11 @@ PROGRAM, GPU = HERE / "programs" / "parallel_kinds.py", "a100-80gb"
 KINDS = {"ddp": "DDP", "objects": "DDP; gloo beside NCCL, objects, uneven all_gather", "fsdp1": "FSDP1", "fsdp2": "FSDP2",
          "hsdp": "HSDP, 2 × N/2", "tp": "tensor + sequence parallel", "fsdp2_tp": "FSDP2 × tensor parallel, 2 × N/2",
          "pp_static": "pipeline 1F1B, static shapes", "pp_exchanged": "pipeline 1F1B, exchanged shapes", "cp": "context parallel",
-         "ep": "experts on all ranks, uneven routing"}
+         "uneven": "DDP, batches of several sizes", "ep": "experts on all ranks, uneven routing"}
 COUNTERS = ("peak allocated", "peak reserved", "allocations", "allocated bytes", "segments")
 EVEN = ("hsdp", "fsdp2_tp")  # with four ranks at least
-APART = ("objects", "pp_exchanged", "ep")  # another backend; ranks that are played side by side; ranks that are not named
+APART = ("objects", "pp_exchanged", "uneven", "ep")  # another backend; ranks that are played side by side; ranks that are not named
+FOUND = ("uneven", "ep")
 
 
 def groups(size):
@@ -34,7 +35,7 @@ def groups(size):
 
 
 def ranks_played(kinds, size):
-    return None if kinds == "ep" else "all" if size <= 2 or kinds == "pp_exchanged" else f"0,{size // 2},{size - 1}"
+    return None if kinds in FOUND else "all" if size <= 2 or kinds == "pp_exchanged" else f"0,{size // 2},{size - 1}"
 
 
 def ranks_of(folder, kinds, command, *options):

@@ -57,10 +57,10 @@ def batch(count=BATCH):
     return (torch.randint(0, WORDS, (count, LENGTH), device="cuda") for _ in range(2))
 
 
-def train(model, around=None):
+def train(model, around=None, count=BATCH):
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     for _ in range(2):
-        x, y = batch()
+        x, y = batch(count)
         with around(x, y) if around else torch.enable_grad():
             loss = loss_of(model(x), y)
             loss.backward()
@@ -74,6 +74,12 @@ def train(model, around=None):
 
 def ddp(rank, size):
     train(nn.parallel.DistributedDataParallel(Model().cuda(), device_ids=[torch.cuda.current_device()]))
+
+
+def uneven(rank, size):
+    """A batch of another size on each rank, drawn."""
+    count = int(torch.randint(1, 4 * BATCH, (), generator=torch.Generator().manual_seed(rank)))
+    train(nn.parallel.DistributedDataParallel(Model().cuda(), device_ids=[torch.cuda.current_device()]), count=count)
 
 
 def fsdp1(rank, size):
