@@ -28,6 +28,7 @@ enum { WAIT_TURN_NS = 100 * 1000 * 1000 };
 /* The first wait is for the file, which may be on a slow disk; the second for everything else. */
 #define OPEN_WAIT_NS UINT64_C(5000000000)
 #define READY_WAIT_NS UINT64_C(1000000000)
+enum { TURNS_AT_EXIT = 200, TURNS_AT_ONCE = 4 }; /* of vt_writer_finish */
 
 /* In its own page, which fork wipes to zero: STATE_NONE. */
 struct process_state {
@@ -413,14 +414,10 @@ void vt_session_say_goodbye(const struct vt_session *session, bool ran_out, bool
            name);
 }
 
-/* Runs at exit, after main's atexit handlers. The mappings stay, since other threads may still be inside a
- * record. */
-__attribute__((destructor)) static void end_process(void)
+/* The mappings stay, since other threads may still be inside a record. */
+static void end_process(struct process_state *process, int turns)
 {
-    struct process_state *process = atomic_load(&process_state);
     int saved_errno = errno;
-    if (!process || vt_guard.frame == VT_GUARD_OWN_THREAD)
-        return;
     /* Fails to enter if a signal handler that interrupted a hook calls exit. That hook's record is lost. */
     const bool entered = vt_enter(&saved_errno);
     struct vt_session *session = atomic_load(&process->session);
@@ -431,7 +428,24 @@ __attribute__((destructor)) static void end_process(void)
     atomic_store(&process->state, STATE_ENDED);
     session = atomic_load(&process->over);
     if (session)
-        session->helpers->finish_writer(session);
+        session->helpers->finish_writer(session, turns);
     if (entered)
         vt_leave(saved_errno);
+}
+
+/* Runs at exit, after main's atexit handlers. */
+__attribute__((destructor)) static void end_at_exit(void)
+{
+    struct process_state *process = atomic_load(&process_state);
+    if (process && vt_guard.frame != VT_GUARD_OWN_THREAD)
+        end_process(process, TURNS_AT_EXIT);
+}
+
+void vt_session_end_quickly(void)
+{
+    struct process_state *process = atomic_load(&process_state);
+    /* A child of vfork has its parent's memory. */
+    if (process && atomic_load(&process->session) && at_load.pid == getpid() &&
+        vt_guard.frame != VT_GUARD_OWN_THREAD)
+        end_process(process, TURNS_AT_ONCE);
 }

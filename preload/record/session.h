@@ -38,8 +38,9 @@ struct vt_session;
 
 /* The session calls these without knowing what is behind them. Given at the first event. */
 struct vt_session_helpers {
-    int (*start_writer)(struct vt_session *session);   /* returns 0 or -errno */
-    void (*finish_writer)(struct vt_session *session); /* makes the writer write the rest, and waits for it */
+    int (*start_writer)(struct vt_session *session); /* returns 0 or -errno */
+    /* Makes the writer write the rest, and waits for it, so many turns of 50 ms without progress. */
+    void (*finish_writer)(struct vt_session *session, int turns);
     const struct vt_inspector *inspector;
 };
 
@@ -140,6 +141,10 @@ void vt_session_free_recent(struct vt_session *session);
 int vt_session_open(struct vt_session *session);
 void vt_session_publish(struct vt_session *session);
 void vt_session_discard(struct vt_session *session);
+
+/* Ends recording in a process that ends without exit handlers, and waits a little for the rest to be written.
+ * Any thread; also in a signal handler, and in a child of fork or vfork. */
+void vt_session_end_quickly(void);
 
 /* Prints the last line on stderr, unless `vramtrace run` does. `ran_out`: a framework ran out of memory;
  * `driver_ran_out`: the driver did. */

@@ -39,7 +39,6 @@
 enum {
     POLL_MS = 100, /* no event stays in the ring longer; new addresses get their names within this time, while
                       their code is still loaded */
-    FINISH_TURNS = 200, /* of FINISH_TURN_NS each; the count starts over when the writer makes progress */
     FINISH_TURN_NS = 50000000,
     ASK_AFTER_TURNS = 4,
     STUCK_POLLS = 10,
@@ -368,7 +367,7 @@ static bool is_gone(const struct vt_session *session, int turn)
     return turn >= ASK_AFTER_TURNS && syscall(SYS_tgkill, getpid(), thread_id, 0) && errno == ESRCH;
 }
 
-void vt_writer_finish(struct vt_session *session)
+void vt_writer_finish(struct vt_session *session, int turns)
 {
     uint64_t consumed = vt_ring_consumed(&session->ring);
     if (atomic_load(&session->writer_left)) {
@@ -377,7 +376,7 @@ void vt_writer_finish(struct vt_session *session)
     }
     atomic_store(&session->stopping, 1);
     vt_ring_wake(&session->ring);
-    for (int turn = 0; turn < FINISH_TURNS && !atomic_load(&session->writer_done) && !is_gone(session, turn);
+    for (int turn = 0; turn < turns && !atomic_load(&session->writer_done) && !is_gone(session, turn);
          turn++) {
         vt_futex_wait(&session->writer_done, 0, FINISH_TURN_NS);
         if (vt_ring_consumed(&session->ring) != consumed) {

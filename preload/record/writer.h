@@ -8,7 +8,7 @@
 /* Starts the session's writer thread. Returns 0 or -errno. */
 int vt_writer_start(struct vt_session *session);
 
-/* Tells the writer to finish, and waits for it for a bounded time. Any thread. */
-void vt_writer_finish(struct vt_session *session);
+/* Tells the writer to finish, and waits for it, so many turns of 50 ms without progress. Any thread. */
+void vt_writer_finish(struct vt_session *session, int turns);
 
 #endif

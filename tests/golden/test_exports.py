@@ -10,7 +10,7 @@ RELEASES = ("libcudart.so.11.0", "libcudart.so.12", "libcudart.so.13")
 
 # What the recorder's files add to the hooks' own library.
 RECORDER = {
-    "dlclose",
+    "dlclose", "_exit", "_Exit",
     "vramtrace_inspect", "vramtrace_mark", "vramtrace_range_push", "vramtrace_range_pop", "vramtrace_start", "vramtrace_stop",
     "_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE",
     "_ZN3c1027reportMemoryUsageToProfilerEPvlllNS_6DeviceE",
