@@ -141,13 +141,22 @@ def remember_object(references, holders, value, holder):
     holders.append(holder)
 
 
-def find_objects(variables, torch):
+def left_variables(handled):
+    """(name, value) of the functions that an exception left: the one being handled, or the one that ended the program. What these
+    were building is nowhere else."""
+    ended = None if hasattr(sys, "ps1") else getattr(sys, "last_value", None)  # an interactive session goes on
+    return [(name, value) for error in (handled, ended) if has_class(error, BaseException)
+            for _, name, value in traceback_variables(error) if type(name) is str]
+
+
+def find_objects(variables, torch, handled):
     module_class = sys.modules["torch.nn.modules.module"].Module
     optimizer_module = sys.modules.get("torch.optim.optimizer")
     finder = make_finder(module_class, optimizer_module.Optimizer if optimizer_module else None, torch.Tensor)
     main = attributes(sys.modules.get("__main__"))
     named = [pair for pair in list(main.items()) if type(pair[0]) is str and not pair[0].startswith("__")] if main else []
-    add_variables(finder, named + list(zip(variables[2::4], variables[3::4]))[::-1])  # outermost first: the script's own names
+    running = list(zip(variables[2::4], variables[3::4]))[::-1]  # outermost first: the script's own names
+    add_variables(finder, named + running + left_variables(handled))
     for number, root in alive_objects(roots):
         take_object(finder, root_holders[number], root)
     for number, optimizer in alive_objects(optimizers):

@@ -35,7 +35,7 @@ enum { FAILURES_MAXIMUM = 3, SEEN_SELVES = 1024, PEAK_STACKS = 256 };
 /* What a step keeps shows some steps later: an inspection before that leaves time for EARLY_ROUNDS in all. */
 enum { EARLY_ROUNDS = 4 };
 /* Made in any life, since without them nothing has a name: when passes 2, 4, 8, 16 and 32 begin, or one after
- * a module or an optimizer was new; without passes the first timed one. Gradients may accumulate for long. */
+ * something was new; without passes the first timed one; and when memory first ran out. */
 enum { PROMISED = 5 };
 
 /* What inspect.py returns if its budget runs out: this, and an estimate in nanoseconds. */
@@ -45,8 +45,6 @@ static const char expensive[] = "expensive ";
  * tensors and arrays are searched for (inspect.py, arrays.py). */
 static const char *const libraries[] = {"torch.nn.modules.module", "jax._src.array", "cupy._core.core",
                                         "paddle.base.framework"};
-static const char changes_without_the_gil[] = "paddle"; /* its C++ changes tensors */
-static const char exit_functions[] = "atexit";
 
 typedef void object; /* PyObject */
 static const struct vt_python_api *const python = &vt_python_api;
@@ -70,6 +68,7 @@ struct process {
     _Atomic bool has_new;      /* a module or an optimizer since the last pass began */
     _Atomic bool is_promised;  /* the next one */
     _Atomic unsigned promised; /* how many were made */
+    _Atomic bool ran_out;      /* of memory, before */
     _Atomic bool works;      /* the program has called a module, or has arrays of a library without modules */
     _Atomic unsigned rounds; /* how often something was repeated: passes, or a peak of the same code */
     _Atomic uint64_t peaks[PEAK_STACKS]; /* by stack: its id, and how often it made a new peak */
@@ -91,13 +90,10 @@ static void look_up(void)
         vt_python_is_free_threaded() || !vt_python_api_find(vt_python_scope()))
         return;
     void *memory = vt_memory_make_wiped(sizeof(struct process));
-    if (!memory)
-        return;
-    if (pthread_atfork(NULL, NULL, vt_gc_in_child)) {
+    if (memory && !pthread_atfork(NULL, NULL, vt_gc_in_child))
+        atomic_store(&process, memory);
+    else if (memory)
         vt_memory_free(memory, sizeof(struct process));
-        return;
-    }
-    atomic_store(&process, memory);
 }
 
 /* ---- asking ---- */
@@ -246,8 +242,11 @@ static void note_peak(struct vt_session *session, uint32_t stack_id)
 static void request_other(struct vt_session *session, unsigned reason)
 {
     struct process *state = atomic_load_explicit(&process, memory_order_acquire);
-    if (state && session->options.inspect && (!vt_is_paused(session) || reason & VT_INSPECTION_ASKED))
-        request_inspection(state, session, reason);
+    if (!state || !session->options.inspect || (vt_is_paused(session) && !(reason & VT_INSPECTION_ASKED)))
+        return;
+    if (reason & VT_INSPECTION_OUT_OF_MEMORY && !atomic_exchange(&state->ran_out, true))
+        atomic_store(&state->is_promised, true);
+    request_inspection(state, session, reason);
 }
 
 /* ---- inspecting: the main thread, and the one that it waits for; the one that runs holds the GIL ---- */
@@ -286,7 +285,7 @@ static struct vt_python_method last_inspection = {"last_inspection", inspection_
 /* Once, and only if the program has imported atexit. */
 static void register_at_exit(object *globals)
 {
-    if (registered_at_exit || !vt_is_imported(exit_functions))
+    if (registered_at_exit || !vt_is_imported("atexit"))
         return;
     registered_at_exit = true;
     object *function = python->PyCFunction_NewEx(&last_inspection, NULL, NULL), *done = NULL;
@@ -361,8 +360,8 @@ static void inspection_at_modules(struct process *state, const struct vt_session
     }
     vt_python_drop(run.result);
     python->PyErr_Restore(type, value, traceback);
-    atomic_fetch_add(&state->spent_ns,
-                     vt_budget_cost(run.processor_ns, vt_clock_ns(CLOCK_MONOTONIC) - started_ns));
+    const uint64_t waited_ns = vt_clock_ns(CLOCK_MONOTONIC) - started_ns;
+    atomic_fetch_add(&state->spent_ns, vt_budget_cost(run.processor_ns, waited_ns));
     if (!needed_ns) /* after a census that did not finish, the next one gets twice as long */
         needed_ns = (run.processor_ns - run.once_ns) * (atomic_load(&state->census_unfinished) ? 2 : 1);
     atomic_store(&state->last_ns, needed_ns);
@@ -416,7 +415,7 @@ static void *inspect_beside(void *context)
     if (state && !is_over(state)) {
         int gil = python->PyGILState_Ensure();
         if (!is_over(state) && atomic_load(&state->pending) == ASKED_FOR && !atomic_load(&state->passes) &&
-            !vt_is_imported(changes_without_the_gil) &&
+            !vt_is_imported("paddle") /* its C++ changes tensors without the GIL */ &&
             !python->PyInterpreterState_Next(python->PyInterpreterState_Head()))
             inspect_now(state, session, true);
         python->PyGILState_Release(gil);

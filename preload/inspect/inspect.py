@@ -304,9 +304,9 @@ def report_variables(inspection):
             inspection.lines.append(f"V\t{name.decode()}\t{text(value.decode('utf-8', 'replace'))}\n")
 
 
-def report_torch(inspection, variables, torch, started_ns):
+def report_torch(inspection, variables, torch, started_ns, handled):
     """Returns None; or "expensive NANOSECONDS", an estimate, if there is a budget and it runs out before the end."""
-    finder = find_objects(variables, torch)
+    finder = find_objects(variables, torch, handled)
     inspection.owners = finder.owners
     found, walked = find_roots(finder)
     found_ns = processor_ns()
@@ -328,7 +328,7 @@ def make_report(variables, torch, kinds, started_ns, budget_ns, census_ns, handl
     inspection = make_inspection(torch, budget_ns and started_ns + budget_ns)
     inspection.lines.append(f"G\t{collections(0)}\t{collections(1)}\t{collections(2)}\n")
     report_variables(inspection)
-    expensive = torch and report_torch(inspection, variables, torch, started_ns)
+    expensive = torch and report_torch(inspection, variables, torch, started_ns, handled)
     if expensive:
         return expensive
     if census_ns:
