@@ -306,13 +306,27 @@ uint64_t vt_cause_passing_bytes(const struct vt_cause_search *search)
     return bytes;
 }
 
-/* What a server fills its GPU with, besides the weights. */
+/* What a server fills its GPU with, besides the weights: caches of sequences, or a pool that it laid out
+ * outside of the model's calls, for sequences to come. */
 static void find_kv_cache(struct vt_cause_search *search)
 {
-    uint64_t bytes = search->refusal->categories[VT_CATEGORY_KV_CACHE];
-    if (!search->shortage->cause_count && bytes > vt_cause_passing_bytes(search) &&
-        bytes * LEAST_CACHE > vt_cause_resident_bytes(search))
-        vt_cause_add(search, VT_CAUSE_KV_CACHE, bytes, 0, "the KV cache of the current sequences");
+    const uint64_t bytes = search->refusal->categories[VT_CATEGORY_KV_CACHE];
+    struct sum pool = {0};
+    if (search->shortage->cause_count || bytes <= vt_cause_passing_bytes(search) ||
+        bytes * LEAST_CACHE <= vt_cause_resident_bytes(search))
+        return;
+    for (size_t i = 0; i < search->there.count; i++) {
+        const struct vt_allocation *block = &search->replay->allocations[search->there.items[i]];
+        if (vt_label_of(search->attribution, block)->category == VT_CATEGORY_KV_CACHE &&
+            !(vt_stack_traits_of(search->attribution, block->stack_id)->traits & VT_TRAIT(MODULE)))
+            add_to_sum(&pool, block);
+    }
+    const bool is_pool = pool.bytes > bytes / 2;
+    struct vt_cause *cause = vt_cause_add(search, VT_CAUSE_KV_CACHE, bytes, is_pool ? pool.stack_id : 0,
+                                          is_pool ? "the pool of the KV cache, laid out before this call"
+                                                  : "the KV cache of the current sequences");
+    if (cause && is_pool)
+        cause->remedy = "Make the pool smaller, or let one pass process fewer tokens.";
 }
 
 /* Nothing is known of what the memory is for, so nothing can be called wrong: says only which call made the

@@ -14,6 +14,7 @@
 #include "findings/causes.h"
 
 #define STEP_PARTS "activations, inputs and temporaries, including the failed request"
+#define OTHER_PARTS "mostly tensors that the program keeps for itself, and the failed request"
 #define LEAST_KEPT 4u
 #define LARGER_BY 4u /* a part: inputs that vary by less are of one size */
 
@@ -180,8 +181,8 @@ void vt_cause_size(struct vt_cause_search *search)
                                        trains ? ", gradients and optimizer state" : "")
         : growth[0]
             ? vt_cause_add(search, VT_CAUSE_SIZE, passing, search->refusal->asker_stack, "%s%s", step, growth)
-            : vt_cause_add(search, VT_CAUSE_SIZE, passing, search->refusal->asker_stack, "%s: " STEP_PARTS,
-                           step);
+            : vt_cause_add(search, VT_CAUSE_SIZE, passing, search->refusal->asker_stack, "%s: %s", step,
+                           categories[VT_CATEGORY_OTHER] > passing / 2 ? OTHER_PARTS : STEP_PARTS);
     if (cause && growth[0])
         cause->certain = true;
     if (cause && !trains)

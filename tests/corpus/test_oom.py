@@ -77,6 +77,23 @@ def test_the_remedy_helps(runs, name):
     assert name == "failed_try" or not facts  # there the first try fails as before
 
 
+@pytest.mark.parametrize("name", ["built_in_loop", "built_and_caught"])
+def test_weights_of_a_model_that_is_being_built(runs, name, request):
+    """They are on no variable that lasts: only the functions that the error left have them."""
+    if "no inspections" in request.node.name:
+        pytest.skip("then nothing shows what they are")
+    trace, facts, _ = runs[name]
+    last = oom(trace)["last"]
+    assert last["gpu"]["categories"]["parameter"] == facts[-1]["allocated"]
+    assert last["causes"][0]["what"].startswith("the model: weights"), last["causes"]
+
+
+@pytest.mark.parametrize("name", ["kv_pool", "kv_pool_slots"])
+def test_a_pool_is_no_sequence(runs, name):
+    cause = oom(runs[name][0])["last"]["causes"][0]
+    assert "pool" in cause["what"] and "smaller" in cause["remedy"] and "sequences" not in cause["what"] + cause["remedy"]
+
+
 @pytest.mark.parametrize("name, now, before", [("wide_batch", 20480 * 512 * 4, 2048 * 512 * 4)])
 def test_a_larger_input(runs, name, now, before):
     """Rows × width × 4 bytes, of the last step and of those before it."""
