@@ -217,17 +217,15 @@ static void find_closures(struct vt_traits_by_stack *traits)
     }
 }
 
-/* Whether a cache's code makes it. What a module makes that such code calls (to warm up, to measure how large
- * a cache can be) is no cache. */
+/* Whether a cache's code makes it itself. What others make that such code calls (to warm up, to measure how
+ * large a cache can be) is no cache. */
 static bool is_in_cache_maker(const struct vt_traits_by_stack *traits, const struct vt_trace_stack *stack)
 {
-    for (uint32_t i = 0; i < stack->python_count; i++) {
-        if (frame_is(traits, stack, i, VT_CODE_CACHE_MAKER))
-            return true;
-        if (stack->python[i].self_address != 0)
-            return false;
-    }
-    return false;
+    uint32_t at = 0;
+
+    while (at < stack->python_count && frame_is(traits, stack, at, VT_CODE_WRAPPER))
+        at++;
+    return at < stack->python_count && frame_is(traits, stack, at, VT_CODE_CACHE_MAKER);
 }
 
 /* Whether the innermost module calls a function of the script's other than its forward. */

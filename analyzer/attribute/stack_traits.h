@@ -23,8 +23,7 @@
     X(MODULE_APPLY, "module-apply")                                                                          \
     X(BUFFER, "buffer")                                                                                      \
     X(INIT_METHOD, "init-method")                                                                            \
-    X(CACHE_MAKER,                                                                                           \
-      "cache-maker") /* in a cache's code, with no module called in between; stack_traits.c sets it */       \
+    X(CACHE_MAKER, "cache-maker") /* made by a cache's code itself; stack_traits.c sets it */                \
     X(DATA, "data")                                                                                          \
     X(RECOMPUTE, "recompute")                                                                                \
     X(SOURCE, "source")                                                                                      \
