@@ -61,6 +61,7 @@ static struct stat kept_status;
 static __typeof__(&standin_card_processes) processes_of;
 static __typeof__(&standin_card_bytes) bytes_of;
 static __typeof__(&standin_unlisted_bytes) unlisted_bytes;
+static __typeof__(&standin_card_name) name_of;
 
 static bool is_mode(const char *mode)
 {
@@ -101,7 +102,8 @@ EXPORT nvmlReturn_t nvmlInit_v2(void)
     processes_of = (__typeof__(processes_of))dlsym(driver, "standin_card_processes");
     bytes_of = (__typeof__(bytes_of))dlsym(driver, "standin_card_bytes");
     unlisted_bytes = (__typeof__(unlisted_bytes))dlsym(driver, "standin_unlisted_bytes");
-    if (processes_of == NULL || bytes_of == NULL)
+    name_of = (__typeof__(name_of))dlsym(driver, "standin_card_name");
+    if (processes_of == NULL || bytes_of == NULL || name_of == NULL)
         return UNKNOWN;
     for (int i = 0; i < 16; i++)
         cards[i].number = i;
@@ -111,6 +113,18 @@ EXPORT nvmlReturn_t nvmlInit_v2(void)
             return UNKNOWN;
     }
     return SUCCESS;
+}
+
+EXPORT nvmlReturn_t nvmlInit(void)
+{
+    return nvmlInit_v2();
+}
+
+/* "Do not attach", "no GPUs is no error": the same here. */
+EXPORT nvmlReturn_t nvmlInitWithFlags(unsigned flags)
+{
+    (void)flags;
+    return nvmlInit_v2();
 }
 
 EXPORT nvmlReturn_t nvmlShutdown(void)
@@ -156,6 +170,34 @@ EXPORT nvmlReturn_t nvmlDeviceGetHandleByIndex_v2(unsigned index, nvmlDevice_t *
     if (index >= (unsigned)card_count())
         return INVALID;
     *card = &cards[index];
+    return SUCCESS;
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t card, unsigned *index)
+{
+    if (!is_usable())
+        return UNINITIALIZED;
+    *index = (unsigned)card->number;
+    return SUCCESS;
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t card, char *name, unsigned length)
+{
+    (void)card;
+    if (!is_usable())
+        return UNINITIALIZED;
+    return snprintf(name, length, "%s", name_of(NULL)) < (int)length ? SUCCESS : INSUFFICIENT_SIZE;
+}
+
+EXPORT nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t card, int *major, int *minor)
+{
+    int capability;
+    (void)card;
+    if (!is_usable())
+        return UNINITIALIZED;
+    name_of(&capability);
+    *major = capability / 10;
+    *minor = capability % 10;
     return SUCCESS;
 }
 

@@ -64,6 +64,13 @@ uint64_t standin_card_bytes(int card)
     return standin_settings.memory_bytes;
 }
 
+const char *standin_card_name(int *capability)
+{
+    if (capability)
+        *capability = standin_settings.gpu->capability;
+    return standin_settings.gpu->name;
+}
+
 uint64_t standin_unlisted_bytes(void)
 {
     return standin_settings.unlisted_bytes;

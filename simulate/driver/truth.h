@@ -23,6 +23,7 @@ struct standin_process {
 int standin_card_processes(int card, struct standin_process *processes, int maximum);
 uint64_t standin_card_readings(void); /* how often the function above was called, by the stand-in NVML */
 uint64_t standin_card_bytes(int card);
+const char *standin_card_name(int *capability); /* of all cards: "NVIDIA L40S", 89 */
 uint64_t standin_unlisted_bytes(void); /* in use on each card, but of no process */
 /* One use: "context", "limit", "module", "stream", "allocation", "managed", "array", "physical" or "pool". */
 uint64_t standin_use_bytes(int device, const char *use);

@@ -34,6 +34,7 @@ PARTS = {
     "torchvision.datasets.mnist": ["fake_data"],
     "torchvision.models._api": ["weights"],
     "numpy": ["fake_data"],
+    "vllm.v1.worker.gpu.input_batch": ["servers"],
 }
 
 
