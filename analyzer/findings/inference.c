@@ -4,8 +4,10 @@
 
 #include <stdlib.h>
 
+#include "attribute/stack_traits.h"
 #include "base/allocate.h"
 #include "base/index.h"
+#include "base/peak.h"
 #include "base/sort.h"
 #include "findings/capacity.h"
 #include "findings/steps.h"
@@ -87,6 +89,16 @@ static uint64_t above(uint64_t peak, uint64_t before)
     return peak > before ? peak - before : 0;
 }
 
+/* A step's peak above what was there before it, without the growth of caches. */
+static uint64_t above_cache(const struct vt_steps *steps, size_t at)
+{
+    const struct vt_step *step = &steps->items[at];
+    const uint64_t cache = at ? cache_bytes(step - 1) : 0,
+                   grown = above(step->peak.categories[VT_CATEGORY_KV_CACHE], cache);
+
+    return above(step->peak.used_bytes, step->before_bytes + grown);
+}
+
 /* For each step: its peak above what was there before it. Digests show some of the steps that they are of,
  * and not all of what these needed; how many there were is in the steps' numbers. */
 static void find_steps(const struct vt_trace *trace, const struct vt_steps *steps,
@@ -103,7 +115,7 @@ static void find_steps(const struct vt_trace *trace, const struct vt_steps *step
             continue;
         inference->steps += step->step - before;
         if (is_seen(trace, step, &gap))
-            bytes[count++] = above(step->peak.used_bytes, step->before_bytes);
+            bytes[count++] = above_cache(steps, i);
     }
     if (count) {
         vt_sort_numbers(bytes, count);
@@ -304,6 +316,32 @@ static uint64_t find_sequences(const struct vt_attribution *attribution, int dev
     return sequences;
 }
 
+/* What is laid out outside of the model's calls is a pool for sequences to come, not the cache of those that
+ * are there. */
+static void find_pool(const struct vt_report *report, const struct vt_device_report *device,
+                      struct vt_inference *inference)
+{
+    const struct vt_attribution *attribution = report->attribution;
+    const struct vt_trace_pool *pool = &report->trace->pool;
+    struct vt_peak peak = {0};
+    uint64_t bytes;
+
+    for (size_t i = 0; i < attribution->replay->allocation_count; i++) {
+        const struct vt_allocation *block = &attribution->replay->allocations[i];
+        if (attribution->labels[i].category == VT_CATEGORY_KV_CACHE &&
+            block->device_index == device->index &&
+            !(vt_stack_traits_of(attribution, block->stack_id)->traits & VT_TRAIT(MODULE)))
+            vt_peak_add(&peak, block->alloc_event, block->free_event, block->bytes);
+    }
+    bytes = vt_peak_find(&peak, VT_NEVER).bytes;
+    if (bytes <= inference->cache_bytes / 2 || inference->cache_bytes_per_call)
+        return;
+    inference->pool_bytes = bytes;
+    inference->pool_blocks = pool->blocks;
+    inference->pool_tokens = pool->tokens ? pool->tokens : pool->blocks * pool->block_tokens;
+    inference->pool_used_blocks = pool->used_blocks;
+}
+
 struct vt_inference vt_inference_find(const struct vt_report *report, const struct vt_device_report *device)
 {
     struct vt_inference inference = {0};
@@ -319,9 +357,12 @@ struct vt_inference vt_inference_find(const struct vt_report *report, const stru
     find_room(report, device, &steps, find_growth(&steps, &inference), &inference);
     find_requests(report->attribution, &steps, &inference);
     free(steps.items); /* of a long trace they are many, as are the blocks of caches that fit */
-    if (inference.room_known && inference.cache_bytes && !inference.cache_bytes_per_call)
+    if (inference.cache_bytes)
+        find_pool(report, device, &inference);
+    if (inference.room_known && inference.cache_bytes && !inference.cache_bytes_per_call &&
+        !inference.pool_bytes)
         find_caches_that_fit(report, device, &inference);
-    inference.sequences = find_sequences(report->attribution, device->index);
+    inference.sequences = inference.pool_bytes ? 0 : find_sequences(report->attribution, device->index);
     if (inference.sequences) {
         inference.token_bytes = inference.cache_bytes_per_call / inference.sequences;
         if (inference.threads == 1)

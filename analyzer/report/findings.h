@@ -315,6 +315,8 @@ struct vt_inference {
     uint64_t cache_bytes;                 /* the most that keys and values held when a request ended */
     uint64_t cache_bytes_per_call;        /* by which they grow, 0 = they do not */
     size_t growth_calls;                  /* in which this was seen */
+    uint64_t pool_bytes; /* of those laid out outside of the model's calls, if they are most; else 0 */
+    uint64_t pool_blocks, pool_tokens, pool_used_blocks; /* in it, as inspections saw; 0 = not known */
     uint64_t sequences;                   /* that a call works on, by the shape of its keys; 0 = not known */
     uint64_t token_bytes, sequence_bytes; /* of one sequence: by which it grows, and at most; 0 = not known */
     uint64_t room_bytes;            /* free on the GPU and in the framework's cache at the moment shown */

@@ -168,6 +168,34 @@ const char *vt_path_in_packages(const char *file)
     return path_in_folder(file, true);
 }
 
+bool vt_is_start(const char *file, const char *function)
+{
+    static const struct {
+        const char *end, *function;
+    } starts[] = {
+#define VT_START(end, function) {end, function},
+#include "trace/frameworks.def"
+    };
+    const size_t bytes = strlen(file);
+    for (size_t i = 0; i < COUNT(starts); i++) {
+        const size_t end_bytes = strlen(starts[i].end);
+        if (bytes >= end_bytes && !strcmp(file + bytes - end_bytes, starts[i].end) &&
+            !strcmp(function, starts[i].function))
+            return true;
+    }
+    return false;
+}
+
+bool vt_is_package_file(const char *file)
+{
+    static const char *const packages[] = {
+#define VT_PACKAGE(beginning) beginning,
+#include "trace/frameworks.def"
+    };
+    const char *rest = vt_path_in_packages(file);
+    return rest && !begins_any(rest, packages, COUNT(packages));
+}
+
 bool vt_is_plumbing(const char *function)
 {
     static const char *const plumbing[] = {

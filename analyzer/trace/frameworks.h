@@ -57,6 +57,12 @@ bool vt_is_library_file(const char *file);
 /* Where the path of an installed package's file begins with the package's name; NULL = it is in none. */
 const char *vt_path_in_packages(const char *file);
 
+/* Whether a process begins in this Python function: a forked child has its parent's frames beyond it. */
+bool vt_is_start(const char *file, const char *function);
+
+/* Whether the file is of an installed package that is no framework: its line says what the memory is for. */
+bool vt_is_package_file(const char *file);
+
 /* Native functions, by their short names. */
 bool vt_is_plumbing(const char *function);
 bool vt_is_autograd(const char *function);

@@ -301,6 +301,25 @@ static bool read_group(struct reading *reading, struct field *fields, size_t cou
     return true;
 }
 
+/* Objects know different parts of it. */
+static bool read_pool(struct reading *reading, struct field *fields, size_t count)
+{
+    struct vt_trace_pool *pool = &reading->trace->pool;
+    enum { BLOCKS, BLOCK_TOKENS, TOKENS, FREE, REQUESTS, NUMBERS };
+    uint64_t numbers[NUMBERS] = {0};
+    for (size_t i = 0; i < NUMBERS && i + 1 < count; i++)
+        if (fields[i + 1].bytes && !take_number(&fields[i + 1], &numbers[i]))
+            return false;
+    pool->blocks = numbers[BLOCKS] ? numbers[BLOCKS] : pool->blocks;
+    pool->block_tokens = numbers[BLOCK_TOKENS] ? numbers[BLOCK_TOKENS] : pool->block_tokens;
+    pool->tokens = numbers[TOKENS] ? numbers[TOKENS] : pool->tokens;
+    pool->requests = numbers[REQUESTS] > pool->requests ? numbers[REQUESTS] : pool->requests;
+    if (count > FREE + 1 && fields[FREE + 1].bytes && numbers[BLOCKS] > numbers[FREE] &&
+        numbers[BLOCKS] - numbers[FREE] > pool->used_blocks)
+        pool->used_blocks = numbers[BLOCKS] - numbers[FREE];
+    return true;
+}
+
 static bool read_processor_time(struct reading *reading, struct field *fields, size_t count)
 {
     return count >= 2 && take_numbers(&fields[1], 1, &reading->inspection->processor_ns);
@@ -319,7 +338,7 @@ static bool read_line(struct reading *reading, char *line, char *end)
 {
     static bool (*const readers[])(struct reading * reading, struct field * fields, size_t count) = {
         ['A'] = read_tensor,         ['C'] = read_census, ['D'] = read_group,  ['E'] = read_failure,
-        ['G'] = read_collections,    ['H'] = read_holder, ['M'] = read_module, ['O'] = read_root,
+        ['G'] = read_collections,    ['H'] = read_holder, ['K'] = read_pool, ['M'] = read_module, ['O'] = read_root,
         ['P'] = read_processor_time, ['R'] = read_root,   ['T'] = read_tensor, ['V'] = read_variable,
         ['W'] = read_compiled_line,
     };

@@ -306,7 +306,7 @@ void vt_trace_close(struct vt_trace *trace)
     free(tables->inspection_parts);
     vt_strings_free(&tables->texts);
     free(tables->entries);
-    free(tables->code_is_library);
+    free(tables->code_kinds);
     free(tables->compiled);
     vt_index_free(&tables->places);
     vt_index_free(&tables->strings);

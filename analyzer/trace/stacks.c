@@ -19,18 +19,35 @@ static const struct vt_trace_code *code_of(const struct vt_trace *trace, uint32_
     return code_id < trace->code_count && trace->codes[code_id].file ? &trace->codes[code_id] : NULL;
 }
 
-bool vt_trace_code_is_library(const struct vt_trace *trace, uint32_t code_id)
+/* Kinds of Python functions, as bits. */
+enum {
+    CODE_KNOWN = 1,
+    CODE_LIBRARY = 2, /* not the user's */
+    CODE_START = 4,   /* a process of the program's own begins in it */
+    CODE_PACKAGE = 8  /* of an installed package, but no framework's */
+};
+
+static unsigned kinds_of(const struct vt_trace *trace, uint32_t code_id)
 {
     struct vt_trace_tables *tables = trace->tables;
     const struct vt_trace_code *code = code_of(trace, code_id);
     if (!code)
-        return true;
-    if (!tables->code_is_library)
-        tables->code_is_library = vt_allocate_zeros(trace->code_count, 1);
-    uint8_t *known = &tables->code_is_library[code_id];
-    if (*known == 0)
-        *known = vt_is_library_file(code->file) ? 2 : 1;
-    return *known == 2;
+        return CODE_KNOWN | CODE_LIBRARY;
+    if (!tables->code_kinds)
+        tables->code_kinds = vt_allocate_zeros(trace->code_count, 1);
+    uint8_t *known = &tables->code_kinds[code_id];
+    if (*known == 0) {
+        const bool library = vt_is_library_file(code->file);
+        *known = (uint8_t)(CODE_KNOWN | (library ? CODE_LIBRARY : 0) |
+                           (library && vt_is_start(code->file, code->name) ? CODE_START : 0) |
+                           (library && vt_is_package_file(code->file) ? CODE_PACKAGE : 0));
+    }
+    return *known;
+}
+
+bool vt_trace_code_is_library(const struct vt_trace *trace, uint32_t code_id)
+{
+    return kinds_of(trace, code_id) & CODE_LIBRARY;
 }
 
 int32_t vt_trace_python_line(const struct vt_trace *trace, const struct vt_python_frame *frame)
@@ -179,14 +196,26 @@ static bool is_compiled(const struct vt_trace *trace, const struct vt_python_fra
 }
 
 /* The innermost Python frame of the user's own code, or of code compiled from it; python_count if there is
- * none. */
+ * none in this process. */
 static uint32_t own_python_frame(const struct vt_trace *trace, const struct vt_trace_stack *stack)
 {
-    uint32_t at = 0;
-    while (at < stack->python_count && vt_trace_code_is_library(trace, stack->python[at].code_id) &&
-           !is_compiled(trace, &stack->python[at]))
-        at++;
-    return at;
+    for (uint32_t at = 0; at < stack->python_count; at++) {
+        const unsigned kinds = kinds_of(trace, stack->python[at].code_id);
+        if (!(kinds & CODE_LIBRARY) || is_compiled(trace, &stack->python[at]))
+            return at;
+        if (kinds & CODE_START)
+            break;
+    }
+    return stack->python_count;
+}
+
+/* The innermost frame of a library that is no framework, else the innermost of all. */
+static uint32_t library_python_frame(const struct vt_trace *trace, const struct vt_trace_stack *stack)
+{
+    for (uint32_t at = 0; at < stack->python_count; at++)
+        if (kinds_of(trace, stack->python[at].code_id) & CODE_PACKAGE)
+            return at;
+    return 0;
 }
 
 bool vt_trace_is_compiled(const struct vt_trace *trace, uint32_t stack_id)
@@ -196,12 +225,26 @@ bool vt_trace_is_compiled(const struct vt_trace *trace, uint32_t stack_id)
     return at < stack->python_count && is_compiled(trace, &stack->python[at]);
 }
 
+uint64_t vt_trace_own_line_key(const struct vt_trace *trace, uint32_t stack_id)
+{
+    const struct vt_trace_stack *stack = stack_of(trace, stack_id);
+    for (uint32_t at = 0; at < stack->python_count; at++) {
+        const unsigned kinds = kinds_of(trace, stack->python[at].code_id);
+        if (!(kinds & CODE_LIBRARY))
+            return vt_trace_line_key(trace, &stack->python[at]);
+        if (kinds & CODE_START)
+            break;
+    }
+    return 0;
+}
+
 bool vt_trace_user_frame(const struct vt_trace *trace, uint32_t stack_id, struct vt_frame *frame)
 {
     const struct vt_trace_stack *stack = stack_of(trace, stack_id);
     const uint32_t at = own_python_frame(trace, stack);
     if (stack->python_count > 0) {
-        fill_python(trace, &stack->python[at < stack->python_count ? at : 0], frame);
+        fill_python(trace, &stack->python[at < stack->python_count ? at : library_python_frame(trace, stack)],
+                    frame);
     } else if (stack->native_count > 0) {
         fill_native(trace, stack->native[native_user_frame(trace, stack)], frame);
         shorten_node(trace, frame);

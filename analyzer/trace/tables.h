@@ -73,7 +73,7 @@ struct vt_trace_tables {
     size_t compiled_count, compiled_capacity;
 
     struct vt_index lines;    /* (code, offset) → line */
-    uint8_t *code_is_library; /* by code id: 0 unknown, 1 no, 2 yes */
+    uint8_t *code_kinds; /* by code id: stacks.c; 0 unknown */
 };
 
 #endif

@@ -116,6 +116,12 @@ struct vt_inspection {
     struct vt_inspection_holder *holders;
     size_t holder_count;
 };
+/* A server's pool of blocks for keys and values, as inspections saw it; 0 = not known. */
+struct vt_trace_pool {
+    uint64_t blocks, block_tokens, tokens; /* tokens of a block, of all */
+    uint64_t used_blocks, requests;        /* the most that an inspection saw */
+};
+
 /* A module without a parent, or an optimizer, with the names that it had last. */
 struct vt_inspection_root {
     uint64_t address;
@@ -164,6 +170,7 @@ struct vt_trace {
      * the address of its store, "" = unknown. */
     int32_t group_rank, group_size;
     const char *group_store;
+    struct vt_trace_pool pool;
 
     /* In order; their threads are those of their stacks. head_start: 1 in a gap of the recorder, where detail
      * and total_bytes of blocks are not the allocator's (VT_EVENT_RAN), else 0. */
@@ -267,8 +274,9 @@ void vt_trace_settle_frames(const struct vt_trace *trace);
 size_t vt_trace_frames(const struct vt_trace *trace, uint32_t stack_id, struct vt_frame *frames,
                        size_t capacity);
 
-/* The frame that a person would name for this stack: the innermost Python frame of the user's own code, else
- * the innermost Python frame, else the innermost native frame of the program's own code. Where only PyTorch's
+/* The frame that a person would name for this stack: the innermost Python frame of the user's own code within
+ * this process, else of a library that is no framework, else of all, else the innermost native frame of the
+ * program's own code. Where only PyTorch's
  * code is there, the autograd node, by its name alone ("AddmmBackward0"), else the innermost frame that is
  * not plumbing. What is whose: frameworks.h. False if the stack is empty. */
 bool vt_trace_user_frame(const struct vt_trace *trace, uint32_t stack_id, struct vt_frame *frame);
@@ -285,14 +293,7 @@ static inline uint64_t vt_trace_line_key(const struct vt_trace *trace, const str
     return (uint64_t)frame->code_id << 32 | (uint32_t)vt_trace_python_line(trace, frame);
 }
 
-/* The key of a stack's innermost frame in the user's own code; 0 if there is none. */
-static inline uint64_t vt_trace_own_line_key(const struct vt_trace *trace, uint32_t stack_id)
-{
-    const struct vt_trace_stack *stack = &trace->stacks[stack_id < trace->stack_count ? stack_id : 0];
-    for (uint32_t i = 0; i < stack->python_count; i++)
-        if (!vt_trace_code_is_library(trace, stack->python[i].code_id))
-            return vt_trace_line_key(trace, &stack->python[i]);
-    return 0;
-}
+/* The key of a stack's innermost frame in the user's own code; 0 if there is none in this process. */
+uint64_t vt_trace_own_line_key(const struct vt_trace *trace, uint32_t stack_id);
 
 #endif

@@ -11,6 +11,18 @@ LARGE = 4096  # items: a larger container is searched only if its first items ar
 FIRST, FIRST_LEVELS = 64, 3  # how many first items of a large container are looked at, and how deep
 LEAST_NS = 5_000_000  # a census gets at least this much; most end in less
 
+# What a server knows of its pool of blocks for keys and values: package, class, and its attributes with the number of blocks, the tokens
+# of each, those of all, the blocks that are free, and the requests being worked on. "a.b": b of a; "": it does not say.
+SERVERS = {row[:2]: row[2:] for row in (
+    ("vllm", "CacheConfig", "num_gpu_blocks", "block_size", "", "", ""),
+    ("vllm", "BlockPool", "num_gpu_blocks", "", "", "free_block_queue.num_free_blocks", ""),
+    ("vllm", "Scheduler", "", "", "", "", "running"),
+    ("vllm", "AsyncScheduler", "", "", "", "", "running"),
+    ("transformers", "PagedAttentionCache", "num_blocks", "block_size", "max_tokens_read", "", ""),
+)}
+PROCESS_START = "BaseProcess._bootstrap"  # of multiprocessing
+SERVER_CLASSES = {name for _, name in SERVERS}
+
 SEARCHED_PLAIN = PLAIN - {id(FUNCTION)}  # a function holds what its closure holds
 NAMED_BY_INSPECTIONS = {"_parameters", "_buffers", "_non_persistent_buffers_set"}
 SEARCHED_LAST = {"_parameter_list", "_param_groups"}  # of Paddle's optimizers: layers have better names for their contents
@@ -20,7 +32,7 @@ def is_of_library(module, without_file):
     path = module.__dict__.get("__file__")  # not getattr: a module may define __getattr__
     if not isinstance(path, str):
         return without_file
-    return "site-packages" in path or "dist-packages" in path or path.startswith(sys.base_prefix)
+    return "site-packages" in path or "dist-packages" in path or path.startswith(sys.base_prefix) or "/vramtrace_dryrun/" in path
 
 
 def program_modules():
@@ -205,6 +217,20 @@ def put_generator(census, thing, parent):
             put(census, part, parent, "item", "")
 
 
+def number_at(thing, path):
+    """The number that an attribute has, or of a list how long it is; "" if there is none."""
+    for name in path.split("."):
+        thing = (attributes(thing) or {}).get(name)
+    return len(thing) if type(thing) is list else thing if type(thing) is int else ""
+
+
+def report_server(census, thing, name):
+    home = type.__getattribute__(type(thing), "__dict__").get("__module__")
+    found = SERVERS.get((home.partition(".")[0], name)) if type(home) is str else None
+    if found:
+        census.inspection.lines.append("\t".join(("K", *(str(number_at(thing, path)) for path in found))) + "\n")
+
+
 def put_contents(census, index):
     thing = census.queue[index][0]
     kind = type(thing)
@@ -238,6 +264,8 @@ def put_contents(census, index):
             put_items(census, [part for part in referents(thing) if part is not kind], index)
         put_attributes(census, thing, index)
     elif attributes(thing) is not None or slots_of(census, kind):  # it may hold more: a task has references in C
+        if (name := type.__getattribute__(kind, "__name__")) in SERVER_CLASSES:
+            report_server(census, thing, name)
         inside = put_attributes(census, thing, index)
         put_items(census, [part for part in referents(thing) if part is not kind and part is not inside], index)
     elif kind is census.numpy_class:
@@ -344,6 +372,8 @@ def search_last(census):
 def take_census(variables, torch, kinds, inspection, deadline_ns, handled, context):
     census = make_census(torch, kinds, inspection, deadline_ns)
     variables = list(zip(variables[::4], variables[1::4], variables[2::4], variables[3::4]))[::-1]  # outermost first
+    own = max((number for number, (_, where, _, _) in enumerate(variables, 1) if where == PROCESS_START), default=0)
+    variables = variables[own:] + variables[:own]  # a forked child has its parent's functions, too: they come last
     for name, module in program_modules():
         for variable, value in entries(module.__dict__):
             if not key_name(variable).startswith("__"):

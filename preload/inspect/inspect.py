@@ -97,20 +97,25 @@ def whole_shape(tensor):
 
 
 def split_shape(inspection, module, parameter):
-    """As whole_shape, for a parameter that a library marks as its process's part of one that is split along a dimension. Its
-    module may say what the whole is (output_size beside output_size_per_partition); on one process alone it is no more."""
+    """As whole_shape, for a parameter whose module says what the whole is: output_size beside output_size_per_partition. A library may
+    mark the dimension; else outputs are the first of a weight, and inputs the last."""
     inside = attributes(parameter) or {}
-    split, dimension = inside.get("tensor_model_parallel"), inside.get("partition_dim")
-    if split is not True or type(dimension) is not int:
+    dimension = inside.get("partition_dim") if inside.get("tensor_model_parallel") is True else None
+    sizes = {key[:-len(PER_PART)]: part for key, part in list(module.items()) if type(key) is str and key.endswith(PER_PART)}
+    sizes = [(name, part, module.get(name)) for name, part in sizes.items() if type(part) is type(module.get(name)) is int]
+    if type(dimension) is not int and all(part == whole for _, part, whole in sizes):
         return ""
-    wholes = {part: module.get(key[:-len(PER_PART)]) for key, part in list(module.items())
-              if type(key) is str and key.endswith(PER_PART) and type(part) is type(module.get(key[:-len(PER_PART)])) is int}
     shape = list(tuple.__iter__(inspection.ask["shape"](parameter)))
     if any(type(size) is not int for size in shape):  # traced: comparing it would leave a guard behind
         return ""
-    if not wholes:
+    if not sizes:
         return f"\tone that is split along dimension {dimension}"
-    whole = [wholes.get(size, size) if number == dimension else size for number, size in enumerate(shape)]
+    whole = list(shape)
+    for name, part, size in sizes:
+        of_inputs = name.startswith("input")
+        at = [number for number, own in enumerate(shape) if own == part and (type(dimension) is not int or number == dimension)]
+        if at and part != size and (len(shape) > 1 or not of_inputs):  # a bias has outputs only
+            whole[at[-1 if of_inputs else 0]] = size
     return "" if whole == shape else "\t" + "x".join(map(str, whole))
 
 

@@ -274,18 +274,23 @@ def test_parameters_whose_memory_a_library_took():
 
 
 def test_split_parameters():
-    """As Megatron's: marked, and the module says how large the whole is, or on one process that there is no more."""
-    def whole_of(**sizes):
-        weight = Parameter(4, 2)
-        weight.__dict__.update(tensor_model_parallel=True, partition_dim=0)
+    """As Megatron's: marked, and the module says how large the whole is, or on one process that there is no more. As vLLM's: the module
+    alone says it."""
+    def whole_of(*shape, marked=False, **sizes):
+        weight = Parameter(*shape)
+        weight.__dict__.update(dict(tensor_model_parallel=True, partition_dim=0) if marked else {})
         net = Module(weight=weight)
         net.__dict__.update(sizes)
         line, = kinds(inspect(net=net), "T")
         return line[11:]
 
-    assert whole_of(output_size=8, output_size_per_partition=4) == ["8x2"]
-    assert whole_of(output_size=4, output_size_per_partition=4) == []
-    assert whole_of() == ["one that is split along dimension 0"]
+    assert whole_of(4, 2, marked=True, output_size=8, output_size_per_partition=4) == ["8x2"]
+    assert whole_of(4, 2, marked=True, output_size=4, output_size_per_partition=4) == []
+    assert whole_of(4, 2, marked=True) == ["one that is split along dimension 0"]
+    columns = dict(output_size=8, output_size_per_partition=4, input_size=4, input_size_per_partition=4)
+    rows = dict(input_size=8, input_size_per_partition=4, output_size=4, output_size_per_partition=4)
+    assert whole_of(4, 4, **columns) == ["8x4"] and whole_of(4, **columns) == ["8"]
+    assert whole_of(4, 4, **rows) == ["4x8"] and whole_of(4, **rows) == [] and whole_of(4, 2) == []
 
 
 def test_state_of_what_a_wrapper_keeps():

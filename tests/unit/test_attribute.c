@@ -329,7 +329,7 @@ Test(attribute, leaves_nothing_to_the_first_reader)
         for (uint32_t i = 0; i < run.trace->stacks[id].python_count; i++, frames++) {
             const struct vt_python_frame *frame = &run.trace->stacks[id].python[i];
             cr_expect(frame->code_id >= run.trace->code_count || !run.trace->codes[frame->code_id].file ||
-                      tables->code_is_library[frame->code_id]);
+                      tables->code_kinds[frame->code_id]);
             vt_trace_python_line(run.trace, frame);
         }
     cr_expect_gt(frames, 10);

@@ -56,6 +56,17 @@ static void inference_cache(struct vt_print *print, const struct vt_inference *i
 {
     FILE *out = print->paragraph;
 
+    if (inference->pool_bytes) {
+        fprintf(out, "a pool of %s", VT_BYTES(inference->pool_bytes));
+        if (inference->pool_tokens)
+            fprintf(out, ": %s tokens of %s in %s blocks", VT_COUNT(inference->pool_tokens),
+                    VT_BYTES(inference->pool_bytes / inference->pool_tokens),
+                    VT_COUNT(inference->pool_blocks));
+        if (inference->pool_used_blocks)
+            fprintf(out, ", up to %s seen in use", VT_COUNT(inference->pool_used_blocks));
+        vt_end_labelled(print, "KV cache");
+        return;
+    }
     fprintf(out, "at most %s", VT_BYTES(inference->cache_bytes));
     if (inference->sequence_bytes)
         fprintf(out, ", %s for each of %s sequence%s", VT_BYTES(inference->sequence_bytes),

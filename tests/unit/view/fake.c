@@ -1,5 +1,7 @@
 #include "fake.h"
 
+#include "trace/frameworks.h"
+
 #include "findings/leaks/leaks.h"
 #include "replay/walk.h"
 
@@ -169,6 +171,18 @@ bool vt_trace_is_compiled(const struct vt_trace *trace, uint32_t stack_id)
     (void)trace;
     (void)stack_id;
     return false;
+}
+
+uint64_t vt_trace_own_line_key(const struct vt_trace *trace, uint32_t stack_id)
+{
+    const struct fake *fake = fake_of(trace);
+    size_t count = stack_id < FAKE_STACKS ? fake->frame_counts[stack_id] : 0;
+
+    for (size_t i = 0; i < count; i++)
+        if (fake->frames[stack_id][i].kind == VT_FRAME_PYTHON &&
+            !vt_is_library_file(fake->frames[stack_id][i].file))
+            return (uint64_t)stack_id << 32 | (uint32_t)fake->frames[stack_id][i].line;
+    return 0;
 }
 
 bool vt_trace_user_frame(const struct vt_trace *trace, uint32_t stack_id, struct vt_frame *frame)

@@ -1,0 +1,80 @@
+"""Servers: an engine that is a library and runs in a process of its own, pools of pages for keys and values."""
+import pathlib
+import sys
+
+import pytest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+from helpers import PYTHON, RUN, report, run, vramtrace  # noqa: E402
+
+pytestmark = pytest.mark.skipif(not RUN, reason="small cards, and an engine that is forked before CUDA is used: over the simulated one")
+
+# As an installed package: the user's script has no line in the engine's process.
+ENGINE = '''
+import multiprocessing, time
+import torch
+
+class Block(torch.nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.empty(width, width), requires_grad=False)
+    def forward(self, x):
+        return x @ self.weight
+
+def sample(rows):
+    logits = torch.empty(rows, 8192, device="cuda")
+    return logits.softmax(-1).argmax(-1)
+
+def measure(model):
+    with torch.no_grad():
+        model(torch.empty(64, 512, device="cuda"))
+    return sample(256)
+
+def allocate_kv_cache(layers, pages):
+    return [torch.empty(2, pages, 16, 512, device="cuda") for _ in range(layers)]
+
+def initialize_kv_caches(model, pages):
+    measure(model)
+    return allocate_kv_cache(4, pages)
+
+def run_engine(iterations, pages):
+    with torch.device("cuda"):
+        model = torch.nn.Sequential(*(Block(512) for _ in range(4)))
+    kept = initialize_kv_caches(model, pages)
+    time.sleep(1.2)
+    for _ in range(iterations):
+        with torch.no_grad():
+            model(torch.empty(8, 512, device="cuda"))
+        sample(8).tolist()
+
+def serve(how, iterations=20, pages=256):
+    process = multiprocessing.get_context(how).Process(target=run_engine, args=(iterations, pages))
+    process.start()
+    process.join()
+    assert process.exitcode == 0
+'''
+POOL = 4 * 2 * 256 * 16 * 512 * 4
+SCRIPT = "import sys\nimport tiny_engine\nif __name__ == '__main__':\n    tiny_engine.serve(sys.argv[1])\n"
+
+
+@pytest.mark.parametrize("how", ["fork", "spawn"])
+def test_an_engine_of_its_own(how, tmp_path):
+    package = tmp_path / "lib" / "site-packages"
+    package.mkdir(parents=True)
+    (package / "tiny_engine.py").write_text(ENGINE)
+    (tmp_path / "serve.py").write_text(SCRIPT)
+    run([PYTHON, tmp_path / "serve.py", how], tmp_path / "x.vrt", PYTHONPATH=str(package))
+    shown = report(tmp_path / "x.vrt", "--full")
+    device, = shown["devices"]
+    pool = device["inference"]["kv_pool_bytes"]
+    assert pool == POOL and device["inference"]["kv_cache_bytes"] == POOL  # not what it measured before
+    assert device["inference"]["caches_that_fit"] is None and device["inference"]["steps"]["largest_bytes"] < 64 << 20
+    text = vramtrace("report", "--full", "--width", "160", tmp_path / "x.vrt").stdout
+    lines = [line for line in text.split("By line")[1].split("By stack")[0].splitlines() if "%" in line]
+    for function in ("allocate_kv_cache", "Block.__init__"):
+        assert any(function in line for line in lines), text
+    assert not any("serve.py" in line or "<string>" in line for line in lines), text
+    stacks = text.split("By stack")[1].split("\n\n")[0]
+    assert "allocate_kv_cache ←" in stacks.replace("\n", " ") and "_device.py" not in stacks and "serve.py" not in stacks, stacks
+    first = vramtrace("report", "--width", "120", tmp_path / "x.vrt").stdout
+    assert "a pool of " in first and "sequence" not in first and "more caches" not in first, first
