@@ -318,6 +318,20 @@ static void print_end(const struct part *part, const struct vt_run_end *end, siz
     fputc('\n', out);
 }
 
+/* What a server has for keys and values. */
+static void print_pool(const struct vt_inference *inference, FILE *out)
+{
+    char text[32];
+
+    if (!inference->pool_bytes || !inference->pool_tokens)
+        return;
+    fprintf(out, "  KV cache: %s tokens of ", vt_format_count(inference->pool_tokens, text));
+    put_bytes(out, inference->pool_bytes / inference->pool_tokens);
+    if (inference->pool_blocks)
+        fprintf(out, " in %s blocks", vt_format_count(inference->pool_blocks, text));
+    fputc('\n', out);
+}
+
 /* The rank that needs most; -1 = all need the same. */
 static int rank_of_worst(const struct parts *parts)
 {
@@ -390,6 +404,7 @@ struct vt_dry_outcome vt_dryrun_answer(const struct vt_gpu *gpu, const struct vt
         print_peak(&parts, out);
         print_categories(parts.worst, "  ", out);
         fputc('\n', out);
+        print_pool(&parts.worst->device->inference, out);
         print_advice(parts.worst, out);
         vt_world_say(rank_of_worst(&parts), out);
         print_said(parts.worst->loaded->report, out);

@@ -34,7 +34,7 @@ static CUresult attribute_of(void *data, CUpointer_attribute attribute, const st
         *(bool *)data = range->kind == KIND_MANAGED;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-        *(int *)data = range->device >= 0 ? range->device : 0;
+        *(int *)data = range->device >= 0 ? range->device : range->context ? range->context->device : 0;
         return CUDA_SUCCESS;
     case CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE:
         *(bool *)data = range->kind == KIND_DEVICE;

@@ -2,8 +2,8 @@
 # The first commands that a new user types, on machines with nothing on them: Debian systems in folders (packaging/chroot.sh),
 # each with an empty clone of what is committed here. Needs root and debootstrap.
 #
-#   tests/bare/run.sh [CASE]...     examples/quickstart.sh in each (default: all), as lines of the table of docs/testing.md
-#   tests/bare/run.sh --write       all, and puts the table into docs/testing.md
+#   tests/bare/run.sh [CASE]...     examples/quickstart.sh in each (default: all), as lines of the table of docs/results/bare.md
+#   tests/bare/run.sh --write       all, and puts the table into docs/results/bare.md
 #   tests/bare/run.sh --short       one system with what an interrupted run left, downloads from the cache: for CI
 #   tests/bare/run.sh --tests [USER [quick]]   tests/run.sh on Debian 12, as root or as USER with sudo
 #
@@ -14,7 +14,7 @@ cd "$(dirname "$0")/../.."
 . packaging/chroot.sh
 . packaging/setup.sh
 source_folder=$PWD
-page=docs/testing.md
+page=docs/results/bare.md
 
 # name | suite | user | what is done to the system first | what the demo must do
 cases="debian12      | bookworm | root   |                        | runs
@@ -187,11 +187,11 @@ tests() { # [USER [quick]]
 
 write_table() {
     every_case | tee "$work/table" || failed=1
-    echo "Last run: $(date +%F), commit $(git log -1 --format=%h), $(nproc) cores of $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)." >"$work/run"
+    echo "Made by \`tests/bare/run.sh --write\` on $(date +%F), commit $(git log -1 --format=%h), $(nproc) cores of $(sed -n 's/^model name.*: //p' /proc/cpuinfo | head -n 1)." >"$work/run"
     python3 - "$page" "$work/table" "$work/run" <<'PYTHON'
-import sys
+import re, sys
 page, table, run = (open(name).read() for name in sys.argv[1:])
-table = run + "\n" + table
+page = re.sub("^Made by .*\n", lambda _: run, page, count=1, flags=re.M)
 begin, end = "<!-- made by tests/bare/run.sh --write -->\n", "<!-- end -->\n"
 before, rest = page.split(begin)
 open(sys.argv[1], "w").write(before + begin + table + end + rest.split(end, 1)[1])

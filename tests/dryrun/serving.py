@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Prints docs/results/dryrun-serving.md: vLLM in dry runs, what it logs and what vramtrace says.
+
+    serving.py --python PYTHON [NAME...]      PYTHON: vllm 0.33.0"""
+import argparse
+import json
+import pathlib
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent))
+import dry  # noqa: E402
+from helpers import made_here  # noqa: E402
+
+GIB = 2**30
+MODELS = {  # (layers, width, inner, heads, heads of keys and values, words)
+    "small": (4, 512, 1536, 8, 4, 32000), "1b": (16, 2048, 8192, 32, 8, 128256), "8b": (32, 4096, 14336, 32, 8, 128256)}
+ROWS = {  # model, GPUs, arguments
+    "small-l4": ("small", "l4", ""), "1b-l4": ("1b", "l4", "max_model_len=8192"), "8b-l4": ("8b", "l4", "max_model_len=8192"),
+    "1b-l40s": ("1b", "l40s", "max_model_len=8192"), "8b-l40s": ("8b", "l40s", "max_model_len=8192"),
+    "small-h100": ("small", "h100-80gb", ""), "1b-h100": ("1b", "h100-80gb", "max_model_len=8192"),
+    "8b-h100": ("8b", "h100-80gb", "max_model_len=8192"), "8b-h100-graphs": ("8b", "h100-80gb", "max_model_len=8192 --graphs"),
+    "8b-h100-tp2": ("8b", "h100-80gb:2", "max_model_len=8192 --tp 2")}
+TOKENIZER = """
+import sys
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+words = {f"w{i}": i for i in range(2000)}
+made = Tokenizer(models.WordLevel(words, unk_token="w3"))
+made.pre_tokenizer = pre_tokenizers.Whitespace()
+PreTrainedTokenizerFast(tokenizer_object=made, pad_token="w0", bos_token="w1", eos_token="w2", unk_token="w3").save_pretrained(sys.argv[1])
+"""
+LOGGED = {"weights": r"Model loading took ([\d.]+) GiB", "kv": r"Available KV cache memory: ([\d.]+) GiB",
+          "tokens": r"GPU KV cache size: ([\d,]+) tokens", "activations": r"([\d.]+) GiB for peak activation"}
+
+
+def make_model(folder, python, model):
+    layers, width, inner, heads, kv_heads, words = MODELS[model]
+    folder.mkdir()
+    config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": width, "intermediate_size": inner,
+              "num_hidden_layers": layers, "num_attention_heads": heads, "num_key_value_heads": kv_heads, "vocab_size": words,
+              "max_position_embeddings": 8192, "rms_norm_eps": 1e-5, "rope_theta": 500000.0, "hidden_act": "silu",
+              "tie_word_embeddings": False, "torch_dtype": "bfloat16", "bos_token_id": 1, "eos_token_id": 2}
+    (folder / "config.json").write_text(json.dumps(config))
+    subprocess.run([python, "-c", TOKENIZER, folder], check=True, capture_output=True)
+
+
+def arithmetic(model, ranks):
+    """(bytes of the weights, bytes of a token's keys and values) of a rank; norms are whole on each."""
+    layers, width, inner, heads, kv_heads, words = MODELS[model]
+    head = width // heads
+    split = 2 * words * width + layers * (2 * width * width + 2 * width * kv_heads * head + 3 * width * inner)
+    return 2 * (split // ranks + (2 * layers + 1) * width), 2 * 2 * layers * kv_heads * head // ranks
+
+
+def run(folder, python, row):
+    """Cells of a line of the table."""
+    model, gpu, arguments = row
+    make_model(folder / "model", python, model)
+    (folder / "x").mkdir()
+    began = time.monotonic()
+    done = dry.dry(folder, [python, HERE / "programs" / "serve_llm.py", folder / "model", *arguments.split()], "--gpu", gpu,
+                   "--time", "600", timeout=900, several=True)
+    seconds, ranks = time.monotonic() - began, 2 if "--tp" in arguments else 1
+    resident = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024 / GIB
+    if "SERVED" not in done.output:
+        return ["failed: " + " ".join(done.error.splitlines()[-1:])]
+    found = {name: re.search(pattern, done.output) for name, pattern in LOGGED.items()}
+    told = {name: float(match[1].replace(",", "")) if match else None for name, match in found.items()}
+    weights, token = arithmetic(model, ranks)
+    trace = sorted((folder / "x").glob("*.vrt"))[0]
+    device = json.loads(subprocess.check_output([dry.PROGRAM, "report", "--json", trace], text=True))["devices"][0]
+    pool, tokens = (device["inference"][name] for name in ("kv_pool_bytes", "kv_pool_tokens"))
+    held = device["peak"]["categories"]
+    equal = (tokens == told["tokens"] and f"{pool / GIB:.2f}" == f"{told['kv']:.2f}" and
+             0 <= held["parameter"] - weights <= device["peak"]["rounding_bytes"])
+    return [f"{told['weights']:.2f}", f"{weights / GIB:.3f}", f"{held['parameter'] / GIB:.3f}", f"{told['kv']:.2f}", f"{pool / GIB:.3f}",
+            f"{told['tokens']:,.0f}", f"{tokens:,}", f"{tokens * token / GIB:.3f}", "yes" if equal else "**no**", f"{seconds:.0f}",
+            f"{resident:.1f}"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME")
+    parser.add_argument("--python", required=True, metavar="PYTHON")
+    arguments = parser.parse_intermixed_args()
+    print(made_here("vLLM in dry runs", "tests/dryrun/serving.py --python PYTHON"))
+    print("GiB. *vLLM*: what it logs; *arithmetic*: parameters × 2 bytes, tokens × bytes of a token; *ours*: the report of rank 0's trace.\n\n"
+          "| run | weights, vLLM | arithmetic | ours | KV, vLLM | ours | tokens, vLLM | ours | tokens × bytes | equal | s | host |\n"
+          f"|---|{'--:|' * 8}---|--:|--:|", flush=True)
+    for name, row in ROWS.items():
+        if arguments.names and name not in arguments.names:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            print(f"| {name} | {' | '.join(run(pathlib.Path(folder), arguments.python, row))} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""Servers in dry runs: what they ask of the driver, and what is said of a pool of pages is what its own objects say."""
+import importlib.util
+import json
+import pathlib
+
+import pytest
+
+from dry import python
+
+found = importlib.util.find_spec("transformers")  # not imported: torch needs the simulated libraries
+is_there = found and (pathlib.Path(found.origin).parent / "generation" / "continuous_batching" / "cache_allocators").is_dir()
+
+CONTINUOUS = '''
+import json, torch
+from transformers import GenerationConfig, LlamaConfig, LlamaForCausalLM
+import transformers.generation.continuous_batching.cache as cache
+made = []
+real = cache.PagedAttentionCache.__init__
+def noted(self, *args, **kwargs):
+    real(self, *args, **kwargs)
+    made.append(self)
+cache.PagedAttentionCache.__init__ = noted
+config = LlamaConfig(vocab_size=2000, hidden_size=128, intermediate_size=256, num_hidden_layers=2, num_attention_heads=4,
+                     num_key_value_heads=4, max_position_embeddings=512, dtype=torch.bfloat16)
+config._attn_implementation = "sdpa"
+with torch.device("cuda"):
+    model = LlamaForCausalLM(config).to(torch.bfloat16).eval()
+wanted = GenerationConfig(max_new_tokens=6, eos_token_id=-1, pad_token_id=0, do_sample=False, num_blocks=16, max_batch_tokens=32)
+model.generate_batch(inputs=[[5 + i + j for j in range(20)] for i in range(6)], generation_config=wanted, progress_bar=False)
+pool = made[0]
+print(json.dumps([pool.num_blocks, pool.max_tokens_read, pool.cache_tensor.untyped_storage().nbytes()]))
+'''
+
+@pytest.mark.skipif(not is_there, reason="of transformers 5.23")
+def test_continuous_batching(tmp_path):
+    (tmp_path / "batching.py").write_text(CONTINUOUS)
+    done = python(tmp_path, tmp_path / "batching.py", options=["--gpu", "l4"])
+    blocks, tokens, size = json.loads(done.output.splitlines()[-1])
+    inference = done.report()["devices"][0]["inference"]
+    told = [inference[f"kv_pool_{name}"] for name in ("blocks", "tokens", "bytes")]
+    assert done.status == 0 and told[:2] == [blocks, tokens] and size <= told[2] < size + 512, (told, done.error)
+    assert f"KV cache: {tokens:,} tokens of " in done.error and f" in {blocks:,} blocks" in done.error, done.error
+
+
+WHAT_SERVERS_ASK = '''
+import ctypes, json
+nvml, cuda = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.CDLL("libcuda.so.1")
+card, name, number, major, minor = ctypes.c_void_p(), ctypes.create_string_buffer(96), ctypes.c_uint(), ctypes.c_int(), ctypes.c_int()
+told = [nvml.nvmlDeviceGetName(card, name, 96), nvml.nvmlInit(), nvml.nvmlInitWithFlags(0)]
+assert not nvml.nvmlDeviceGetHandleByIndex_v2(1, ctypes.byref(card))
+told += [nvml.nvmlDeviceGetName(card, name, 4), nvml.nvmlDeviceGetName(card, name, 96), name.value.decode()]
+assert not nvml.nvmlDeviceGetIndex(card, ctypes.byref(number))
+assert not nvml.nvmlDeviceGetCudaComputeCapability(card, ctypes.byref(major), ctypes.byref(minor))
+told += [number.value, major.value, minor.value]
+
+context, host, device, tensor_map = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_int(-1), (ctypes.c_uint64 * 16)(*[7] * 16)
+assert not cuda.cuInit(0) and not cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), 1) and not cuda.cuCtxSetCurrent(context)
+assert not cuda.cuMemHostAlloc(ctypes.byref(host), ctypes.c_size_t(4096), 0)
+assert not cuda.cuPointerGetAttribute(ctypes.byref(device), 9, host)  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+assert not cuda.cuTensorMapEncodeTiled(ctypes.byref(tensor_map), *[0] * 11)
+print(json.dumps([*told, device.value, sum(tensor_map)]))
+'''
+
+
+def test_what_servers_ask_of_the_driver(tmp_path):
+    """vLLM finds its GPU through NVML before CUDA starts, and gives each rank views of page-locked memory of its own device."""
+    (tmp_path / "asks.py").write_text(WHAT_SERVERS_ASK)
+    done = python(tmp_path, tmp_path / "asks.py", options=["--gpu", "l40s:2"])
+    assert done.status == 0, done.error
+    assert json.loads(done.output.splitlines()[-1]) == [1, 0, 0, 7, 0, "NVIDIA L40S", 1, 8, 9, 1, 0]  # 1: not begun; 7: too little room
+
+
+ENGINE = '''
+import sys, torch, vllm.v1.worker.gpu.input_batch as batch
+sampled, rejected = batch.get_num_sampled_and_rejected(torch.zeros(3, dtype=torch.int32, device="cuda"))
+print(sampled.tolist(), rejected.tolist())
+'''
+COUNTS = '''
+import torch
+def get_num_sampled_and_rejected(sampled):
+    return sampled, torch.full_like(sampled, 9)
+'''
+
+
+def test_each_request_gets_a_token(tmp_path):
+    folder = tmp_path / "vllm" / "v1" / "worker" / "gpu"
+    folder.mkdir(parents=True)
+    (folder / "input_batch.py").write_text(COUNTS)
+    (tmp_path / "engine.py").write_text(ENGINE)
+    done = python(tmp_path, tmp_path / "engine.py", options=["--gpu", "l4"])
+    assert done.status == 0 and done.output.splitlines()[-1] == "[1, 1, 1] [0, 0, 0]", done.output + done.error
