@@ -90,7 +90,7 @@ def main():
     parser.add_argument("--python", required=True, metavar="PYTHON")
     arguments = parser.parse_intermixed_args()
     print(made_here("vLLM in dry runs", "tests/dryrun/serving.py --python PYTHON"))
-    print("GiB. *vLLM*: what it logs; *arithmetic*: parameters × 2 bytes, tokens × bytes of a token; *ours*: the report of rank 0's trace.\n")
+    print("GiB. *vLLM*: what it logs; *arithmetic*: parameters × 2 bytes, tokens × bytes of a token; *ours*: the report of rank 0.\n")
     print("| run | weights, vLLM | arithmetic | ours | KV, vLLM | ours | tokens, vLLM | ours | tokens × bytes | equal | s | host |\n"
           f"|---|{'--:|' * 8}---|--:|--:|", flush=True)
     for name, row in ROWS.items():
