@@ -89,14 +89,14 @@ static uint64_t above(uint64_t peak, uint64_t before)
     return peak > before ? peak - before : 0;
 }
 
-/* A step's peak above what was there before it, without the growth of caches. */
-static uint64_t above_cache(const struct vt_steps *steps, size_t at)
+/* A step's peak above what was there before it, and above a pool that was laid out in it. */
+static uint64_t above_before(const struct vt_steps *steps, size_t at, bool has_pool)
 {
     const struct vt_step *step = &steps->items[at];
     const uint64_t cache = at ? cache_bytes(step - 1) : 0,
-                   grown = above(step->peak.categories[VT_CATEGORY_KV_CACHE], cache);
+                   pool = has_pool ? above(step->peak.categories[VT_CATEGORY_KV_CACHE], cache) : 0;
 
-    return above(step->peak.used_bytes, step->before_bytes + grown);
+    return above(step->peak.used_bytes, step->before_bytes + pool);
 }
 
 /* For each step: its peak above what was there before it. Digests show some of the steps that they are of,
@@ -115,7 +115,7 @@ static void find_steps(const struct vt_trace *trace, const struct vt_steps *step
             continue;
         inference->steps += step->step - before;
         if (is_seen(trace, step, &gap))
-            bytes[count++] = above_cache(steps, i);
+            bytes[count++] = above_before(steps, i, inference->pool_bytes > 0);
     }
     if (count) {
         vt_sort_numbers(bytes, count);
@@ -328,8 +328,7 @@ static void find_pool(const struct vt_report *report, const struct vt_device_rep
 
     for (size_t i = 0; i < attribution->replay->allocation_count; i++) {
         const struct vt_allocation *block = &attribution->replay->allocations[i];
-        if (attribution->labels[i].category == VT_CATEGORY_KV_CACHE &&
-            block->device_index == device->index &&
+        if (attribution->labels[i].category == VT_CATEGORY_KV_CACHE && block->device_index == device->index &&
             !(vt_stack_traits_of(attribution, block->stack_id)->traits & VT_TRAIT(MODULE)))
             vt_peak_add(&peak, block->alloc_event, block->free_event, block->bytes);
     }
@@ -350,15 +349,15 @@ struct vt_inference vt_inference_find(const struct vt_report *report, const stru
     if (!only_runs_models(report->attribution))
         return inference;
     steps = vt_steps_make(report, device->index);
-    find_steps(report->trace, &steps, &inference);
-    inference.found = inference.steps > 0;
     inference.concurrent = report->attribution->concurrent_calls;
     inference.threads = report->attribution->calling_threads;
     find_room(report, device, &steps, find_growth(&steps, &inference), &inference);
-    find_requests(report->attribution, &steps, &inference);
-    free(steps.items); /* of a long trace they are many, as are the blocks of caches that fit */
     if (inference.cache_bytes)
         find_pool(report, device, &inference);
+    find_steps(report->trace, &steps, &inference);
+    inference.found = inference.steps > 0;
+    find_requests(report->attribution, &steps, &inference);
+    free(steps.items); /* of a long trace they are many, as are the blocks of caches that fit */
     if (inference.room_known && inference.cache_bytes && !inference.cache_bytes_per_call &&
         !inference.pool_bytes)
         find_caches_that_fit(report, device, &inference);

@@ -134,11 +134,24 @@ static bool is_folded(const struct vt_frame *frame)
     return !strcmp(frame->function, "_start") || (vt_object_kinds(frame->module) & VT_OBJECT_FOLDED);
 }
 
-/* Whether a Python frame is shown after `shown` others: the innermost one, then those of the user's code. Of
- * a process that a library runs alone, those of packages. */
-static bool is_shown(const struct vt_frame *frame, bool has_own, size_t shown)
+/* Of a process that a library runs, with no code of the user's. */
+static bool is_of_packages(const struct vt_places *places, uint32_t stack_id, const struct vt_frame *frames,
+                           size_t count)
 {
-    return has_own ? !shown || !vt_is_library_file(frame->file) : vt_is_package_file(frame->file);
+    bool found = false;
+
+    if (vt_trace_own_line_key(places->trace, stack_id) || vt_trace_is_compiled(places->trace, stack_id))
+        return false;
+    for (size_t i = 0; i < count && !found; i++)
+        found = frames[i].kind == VT_FRAME_PYTHON && vt_is_package_file(frames[i].file);
+    return found;
+}
+
+/* Whether a Python frame is shown after `shown` others: the innermost one, then those of the user's code;
+ * else those of packages. */
+static bool is_shown(const struct vt_frame *frame, bool of_packages, size_t shown)
+{
+    return of_packages ? vt_is_package_file(frame->file) : !shown || !vt_is_library_file(frame->file);
 }
 
 /* Folds a stack to a line or two of text: the innermost frame with a meaning, then those of the user's code.
@@ -149,8 +162,7 @@ static void fold_stack(struct vt_places *places, uint32_t stack_id, const struct
     size_t used = 0, shown = 0;
     bool python = count && frames[count - 1].kind == VT_FRAME_PYTHON;
     const struct vt_place *user = python ? NULL : vt_place_of(places, stack_id);
-    const bool has_own =
-        vt_trace_own_line_key(places->trace, stack_id) || vt_trace_is_compiled(places->trace, stack_id);
+    const bool of_packages = python && is_of_packages(places, stack_id, frames, count);
     char name[NAME_BYTES];
 
     text[0] = '\0';
@@ -167,7 +179,7 @@ static void fold_stack(struct vt_places *places, uint32_t stack_id, const struct
         }
         if (python && shown && vt_is_start(frames[i].file, frames[i].function))
             break; /* a forked child has its parent's frames beyond */
-        if (user || (python ? !is_shown(&frames[i], has_own, shown) : shown && is_folded(&frames[i])))
+        if (user || (python ? !is_shown(&frames[i], of_packages, shown) : shown && is_folded(&frames[i])))
             continue;
         name_frame(places->trace, &frames[i], name, sizeof name);
         used += (size_t)snprintf(text + used, bytes - used, "%s%s", shown ? " ← " : "", name);

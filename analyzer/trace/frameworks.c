@@ -177,10 +177,11 @@ bool vt_is_start(const char *file, const char *function)
 #include "trace/frameworks.def"
     };
     const size_t bytes = strlen(file);
+    const char *dot = strrchr(function, '.');
     for (size_t i = 0; i < COUNT(starts); i++) {
         const size_t end_bytes = strlen(starts[i].end);
         if (bytes >= end_bytes && !strcmp(file + bytes - end_bytes, starts[i].end) &&
-            !strcmp(function, starts[i].function))
+            !strcmp(dot ? dot + 1 : function, starts[i].function))
             return true;
     }
     return false;

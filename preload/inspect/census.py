@@ -20,7 +20,7 @@ SERVERS = {row[:2]: row[2:] for row in (
     ("vllm", "AsyncScheduler", "", "", "", "", "running"),
     ("transformers", "PagedAttentionCache", "num_blocks", "block_size", "max_tokens_read", "", ""),
 )}
-PROCESS_START = "BaseProcess._bootstrap"  # of multiprocessing
+PROCESS_START = "/multiprocessing/process.py"  # its functions call that of a child
 SERVER_CLASSES = {name for _, name in SERVERS}
 
 SEARCHED_PLAIN = PLAIN - {id(FUNCTION)}  # a function holds what its closure holds
@@ -372,7 +372,7 @@ def search_last(census):
 def take_census(variables, torch, kinds, inspection, deadline_ns, handled, context):
     census = make_census(torch, kinds, inspection, deadline_ns)
     variables = list(zip(variables[::4], variables[1::4], variables[2::4], variables[3::4]))[::-1]  # outermost first
-    own = max((number for number, (_, where, _, _) in enumerate(variables, 1) if where == PROCESS_START), default=0)
+    own = max((number for number, (file, _, _, _) in enumerate(variables, 1) if file.endswith(PROCESS_START)), default=0)
     variables = variables[own:] + variables[:own]  # a forked child has its parent's functions, too: they come last
     for name, module in program_modules():
         for variable, value in entries(module.__dict__):

@@ -44,6 +44,24 @@ Test(frameworks, paths_in_packages)
     cr_expect_null(vt_path_in_packages("/tmp/torchinductor_me/u2/x.py"));
 }
 
+Test(frameworks, starts_of_processes)
+{
+    const char *process = "/usr/lib/python3.11/multiprocessing/process.py";
+    cr_expect(vt_is_start(process, "BaseProcess._bootstrap"));
+    cr_expect(vt_is_start(process, "_bootstrap"), "as Python 3.10 names it");
+    cr_expect(vt_is_start("/usr/lib/python3.11/multiprocessing/spawn.py", "spawn_main"));
+    cr_expect_not(vt_is_start(process, "BaseProcess.join"));
+    cr_expect_not(vt_is_start("/usr/lib/python3.11/threading.py", "Thread._bootstrap"));
+}
+
+Test(frameworks, packages)
+{
+    cr_expect(vt_is_package_file("/venv/lib/python3.11/site-packages/vllm/v1/worker/utils.py"));
+    cr_expect_not(vt_is_package_file("/venv/lib/python3.11/site-packages/torch/utils/_device.py"));
+    cr_expect_not(vt_is_package_file("/home/user/vllm/train.py"));
+    cr_expect_not(vt_is_package_file("/usr/lib/python3.11/functools.py"));
+}
+
 Test(frameworks, objects)
 {
     cr_expect(vt_object_kinds("/usr/lib/libcuda.so.1") & VT_OBJECT_CUDA);
