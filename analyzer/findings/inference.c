@@ -351,6 +351,7 @@ struct vt_inference vt_inference_find(const struct vt_report *report, const stru
     steps = vt_steps_make(report, device->index);
     inference.concurrent = report->attribution->concurrent_calls;
     inference.threads = report->attribution->calling_threads;
+    inference.requests_at_once = report->trace->pool.requests;
     find_room(report, device, &steps, find_growth(&steps, &inference), &inference);
     if (inference.cache_bytes)
         find_pool(report, device, &inference);

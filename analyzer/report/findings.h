@@ -317,6 +317,7 @@ struct vt_inference {
     size_t growth_calls;                  /* in which this was seen */
     uint64_t pool_bytes; /* of those laid out outside of the model's calls, if they are most; else 0 */
     uint64_t pool_blocks, pool_tokens, pool_used_blocks; /* in it, as inspections saw; 0 = not known */
+    uint64_t requests_at_once; /* the most that an inspection saw a server work on; 0 = not known */
     uint64_t sequences;                   /* that a call works on, by the shape of its keys; 0 = not known */
     uint64_t token_bytes, sequence_bytes; /* of one sequence: by which it grows, and at most; 0 = not known */
     uint64_t room_bytes;            /* free on the GPU and in the framework's cache at the moment shown */

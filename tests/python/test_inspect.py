@@ -293,6 +293,23 @@ def test_split_parameters():
     assert whole_of(4, 4, **rows) == ["4x8"] and whole_of(4, **rows) == [] and whole_of(4, 2) == []
 
 
+def test_what_servers_know_of_their_pool():
+    """By class and package; a class of the same name elsewhere says nothing."""
+    def made(name, package, **inside):
+        thing = type(name, (), {"__module__": f"{package}.inner"})()
+        thing.__dict__.update(inside)
+        return thing
+
+    free = made("FreeBlocks", "vllm", num_free_blocks=90)
+    engine = made("Engine", "vllm", pool=made("BlockPool", "vllm", num_gpu_blocks=100, free_block_queue=free),
+                  config=made("CacheConfig", "vllm", num_gpu_blocks=None, block_size=16),
+                  scheduler=made("Scheduler", "vllm", running=[1, 2, 3]), other=made("Scheduler", "torch", running=[1]))
+    assert sorted(kinds(inspect(census_ns=10**9, engine=engine), "K")) == sorted([
+        ["100", "", "", "90", ""], ["", "16", "", "", ""], ["", "", "", "", "3"]])
+    paged = made("PagedAttentionCache", "transformers", num_blocks=8, max_tokens_read=256)
+    assert kinds(inspect(census_ns=10**9, paged=paged), "K") == [["8", "", "256", "", ""]]
+
+
 def test_state_of_what_a_wrapper_keeps():
     """Its optimizer gets the parameters for the step alone, but has state for them."""
     master, optimizer = Tensor(8), Optimizer([])

@@ -34,6 +34,9 @@ static void inference_work(struct vt_print *print, const struct vt_inference *in
     if (inference->threads > 1)
         fprintf(out, " on %" PRIu32 " threads, at most %" PRIu32 " at once", inference->threads,
                 inference->concurrent);
+    if (inference->requests_at_once)
+        fprintf(out, ", up to %s request%s at once seen", VT_COUNT(inference->requests_at_once),
+                inference->requests_at_once == 1 ? "" : "s");
     vt_end_labelled(print, "served");
 }
 
