@@ -77,8 +77,6 @@ static int add_process(struct vt_trace *trace, const void *record)
     const char *text = (const char *)(process + 1), *end = (const char *)process + process->head.bytes;
     const size_t most = process->argument_count < ARGUMENTS_LIMIT ? process->argument_count : ARGUMENTS_LIMIT;
     size_t count = 0, shown = 0;
-    if (trace->tables->process_known) /* a trace has one such record */
-        return 0;
     const char **arguments = vt_arena_take(arena, (most + 1) * sizeof *arguments);
     while (count < most && text < end) {
         arguments[count++] = vt_arena_next_text(arena, &text, end);
@@ -88,9 +86,11 @@ static int add_process(struct vt_trace *trace, const void *record)
     arguments[count] = NULL;
     count = vt_redact_arguments(arena, arguments, count);
     shown = shown < count ? shown : count;
+    trace->command = join_words(arena, arguments, shown);
+    if (trace->tables->process_known) /* later the process has given itself another title */
+        return 0;
     trace->argument_count = (int)count;
     trace->arguments = arguments;
-    trace->command = join_words(arena, arguments, shown);
     trace->working_folder = vt_redact_folder(arena, vt_arena_next_text(arena, &text, end));
     trace->executable = vt_redact_path(arena, vt_arena_next_text(arena, &text, end));
     trace->python_version = process->python_version;

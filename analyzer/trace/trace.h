@@ -160,7 +160,7 @@ struct vt_trace {
 
     int argument_count;
     const char **arguments;
-    const char *command; /* arguments joined by spaces, for people */
+    const char *command; /* arguments joined by spaces, or the title that it gave itself, for people */
     const char *working_folder;
     const char *executable;
     uint32_t python_version; /* PY_VERSION_HEX, 0 = no Python */

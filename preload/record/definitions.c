@@ -77,6 +77,17 @@ void vt_define_process(const struct vt_defined *seen, struct vt_buffer *definiti
     }
 }
 
+void vt_define_title(const struct vt_defined *seen, struct vt_buffer *definitions)
+{
+    struct vt_defined *now = vt_defined_make();
+    if (now && now->arguments_bytes &&
+        (now->arguments_bytes != seen->arguments_bytes ||
+         memcmp(now->arguments, seen->arguments, now->arguments_bytes) != 0))
+        vt_define_process(now, definitions);
+    if (now)
+        vt_memory_free(now, sizeof *now);
+}
+
 void vt_define_launch(const struct vt_options *options, struct vt_buffer *definitions)
 {
     const size_t bytes = options->launch_bytes;

@@ -285,6 +285,7 @@ static void write_rest(struct vt_session *session)
     if (header->state == VT_STATE_RECORDING) {
         if (session->writer->drain.flight)
             vt_flight_stop(session->writer->drain.flight);
+        vt_define_title(session->writer->drain.seen, &session->writer->drain.chunk.definitions);
         int error = vt_drain_to_the_end(&session->writer->drain);
         if (error)
             stop_recording(session->writer, error);

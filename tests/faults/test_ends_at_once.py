@@ -50,3 +50,19 @@ def test_the_parent_goes_on(who, told, tmp_path):
     traces = sorted(tmp_path.glob("*.vrt"), key=allocations)
     assert done.stdout.split() == [told] and all(info(trace)["trace"]["complete"] for trace in traces)
     assert [allocations(trace) for trace in traces] == ([8, 20] if who == "forked, records" else [20])
+
+
+TITLE = """
+libc, title = ctypes.CDLL(None), b"worker 3\\0"
+ctypes.memmove(ctypes.c_void_p.in_dll(libc, "program_invocation_name").value, title, len(title))
+"""
+
+
+@pytest.mark.skipif(not RUN, reason="with a GPU, CUDA does not work in a forked child")
+@pytest.mark.parametrize("end", ["os._exit(3)", "sys.exit(3)"])
+def test_the_title_at_the_end(end, tmp_path):
+    """As servers name their workers; the arguments are those of the start, by which a run can be repeated."""
+    done = run([PYTHON, "-c", DRIVER + "use(20)\ntime.sleep(0.3)" + TITLE + end, "word"], tmp_path / "x.vrt", check=False)
+    seen = info(tmp_path / "x.vrt")["trace"]
+    assert done.returncode == 3 and seen["command"].startswith("worker 3"), (seen, done.stderr)
+    assert seen["complete"] and allocations(tmp_path / "x.vrt") == 20
