@@ -382,7 +382,7 @@ void vt_session_fail(struct vt_session *session, enum vt_stop_reason reason, int
 void vt_session_say_goodbye(const struct vt_session *session, bool ran_out, bool driver_ran_out)
 {
     const char *name = session->file.name;
-    if (session->handed_over)
+    if (session->handed_over || session->ends_quietly)
         return;
     if (session->file.header.stop_reason == VT_STOP_LIMIT) {
         vt_log("recording stopped: %s reached its size limit (VRAMTRACE_LIMIT). Events up to here are kept. "
@@ -444,8 +444,10 @@ __attribute__((destructor)) static void end_at_exit(void)
 void vt_session_end_quickly(void)
 {
     struct process_state *process = atomic_load(&process_state);
+    struct vt_session *session = process ? atomic_load(&process->session) : NULL;
     /* A child of vfork has its parent's memory. */
-    if (process && atomic_load(&process->session) && at_load.pid == getpid() &&
-        vt_guard.frame != VT_GUARD_OWN_THREAD)
-        end_process(process, TURNS_AT_ONCE);
+    if (!session || at_load.pid != getpid() || vt_guard.frame == VT_GUARD_OWN_THREAD)
+        return;
+    session->ends_quietly = true;
+    end_process(process, TURNS_AT_ONCE);
 }

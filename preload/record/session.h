@@ -86,6 +86,7 @@ struct vt_session {
     sigset_t host_signals;        /* the signal mask of the thread that made the session */
     _Atomic int stop_error;       /* the errno that stopped recording */
     bool handed_over;             /* `vramtrace run` prints the last line */
+    bool ends_quietly;            /* as a process does that ends without exit handlers: no last line */
     const int *first_thread_id;   /* where the C library keeps the main thread's kernel id; *first_thread_id
                                      becomes 0 when that thread ends */
     uint32_t generation;          /* tells thread-local caches of an older session apart */
@@ -142,8 +143,8 @@ int vt_session_open(struct vt_session *session);
 void vt_session_publish(struct vt_session *session);
 void vt_session_discard(struct vt_session *session);
 
-/* Ends recording in a process that ends without exit handlers, and waits a little for the rest to be written.
- * Any thread; also in a signal handler, and in a child of fork or vfork. */
+/* Ends recording in a process that ends without exit handlers, and waits a little for the rest to be written;
+ * no last line. Any thread; also in a signal handler, and in a child of fork or vfork. */
 void vt_session_end_quickly(void);
 
 /* Prints the last line on stderr, unless `vramtrace run` does. `ran_out`: a framework ran out of memory;
