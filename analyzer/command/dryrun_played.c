@@ -2,6 +2,7 @@
 #include "command/dryrun_played.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,6 +33,7 @@ void vt_played_say(const char *rooms, int size, int rank, FILE *out)
     FILE *file = open_notes(rooms, "re");
     size_t counts[VT_PLAYED_COUNT] = {0}, last[VT_PLAYED_COUNT] = {0}, number;
     int what;
+    bool routes;
 
     if (!file)
         return;
@@ -45,6 +47,7 @@ void vt_played_say(const char *rooms, int size, int rank, FILE *out)
         last[what] = number;
     }
     fclose(file);
+    routes = counts[VT_PLAYED_UNEVEN] || counts[VT_PLAYED_MOST];
     if (rank >= 0)
         fprintf(out, "; rank %d needs most", rank);
     else if (counts[VT_PLAYED_RANK] > 1)
@@ -52,16 +55,15 @@ void vt_played_say(const char *rooms, int size, int rank, FILE *out)
     if (counts[VT_PLAYED_RANK] < (size_t)size)
         fputs("; the others are taken to hold what these hold", out);
     fputc('\n', out);
-    if (counts[VT_PLAYED_UNEVEN] || counts[VT_PLAYED_MOST])
+    if (routes)
         fputs("  assumed: each rank sends to its experts what this one sends to its own", out);
     if (counts[VT_PLAYED_MOST])
         fprintf(out, ", and to rank %zu what that sends to any", last[VT_PLAYED_MOST]);
-    if (counts[VT_PLAYED_UNEVEN] || counts[VT_PLAYED_MOST])
+    if (routes)
         fputs("; real routing may need more\n", out);
     if (counts[VT_PLAYED_DIFFERENT] && counts[VT_PLAYED_RANK] < (size_t)size)
         fputs("  ranks that do the same need different amounts (batches of several sizes?): others may need "
-              "more; "
-              "--rank all plays each\n",
+              "more; --rank all plays each\n",
               out);
     if (counts[VT_PLAYED_APART])
         fprintf(

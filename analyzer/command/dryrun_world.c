@@ -301,9 +301,11 @@ static void note_needed(off_t from)
             if (header.counters.live[k].driver_peak_bytes > most)
                 most = header.counters.live[k].driver_peak_bytes;
     }
+    vt_run_traces_free(&traces);
+    if (!most)
+        return; /* nothing is known of what it needs */
     world.most_bytes = most > world.most_bytes ? most : world.most_bytes;
     world.least_bytes = !world.least_bytes || most < world.least_bytes ? most : world.least_bytes;
-    vt_run_traces_free(&traces);
 }
 
 /* All of a host, else one at each quarter of the job. */

@@ -18,11 +18,11 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "vramtrace/format.h"
 #include "base/format.h"
 #include "base/heap.h"
 #include "base/memory_stream.h"

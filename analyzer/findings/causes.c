@@ -11,6 +11,7 @@
 #include "findings/causes_models.h"
 #include "findings/causes_outside.h"
 #include "findings/causes_steps.h"
+#include "findings/inference.h"
 #include "trace/frameworks.h"
 
 #include <inttypes.h>
@@ -306,8 +307,7 @@ uint64_t vt_cause_passing_bytes(const struct vt_cause_search *search)
     return bytes;
 }
 
-/* What a server fills its GPU with, besides the weights: caches of sequences, or a pool that it laid out
- * outside of the model's calls, for sequences to come. */
+/* What a server fills its GPU with, besides the weights. */
 static void find_kv_cache(struct vt_cause_search *search)
 {
     const uint64_t bytes = search->refusal->categories[VT_CATEGORY_KV_CACHE];
@@ -317,8 +317,7 @@ static void find_kv_cache(struct vt_cause_search *search)
         return;
     for (size_t i = 0; i < search->there.count; i++) {
         const struct vt_allocation *block = &search->replay->allocations[search->there.items[i]];
-        if (vt_label_of(search->attribution, block)->category == VT_CATEGORY_KV_CACHE &&
-            !(vt_stack_traits_of(search->attribution, block->stack_id)->traits & VT_TRAIT(MODULE)))
+        if (vt_is_of_pool(search->attribution, block))
             add_to_sum(&pool, block);
     }
     const bool is_pool = pool.bytes > bytes / 2;

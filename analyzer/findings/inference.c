@@ -316,8 +316,12 @@ static uint64_t find_sequences(const struct vt_attribution *attribution, int dev
     return sequences;
 }
 
-/* What is laid out outside of the model's calls is a pool for sequences to come, not the cache of those that
- * are there. */
+bool vt_is_of_pool(const struct vt_attribution *attribution, const struct vt_allocation *block)
+{
+    return vt_label_of(attribution, block)->category == VT_CATEGORY_KV_CACHE &&
+           !(vt_stack_traits_of(attribution, block->stack_id)->traits & VT_TRAIT(MODULE));
+}
+
 static void find_pool(const struct vt_report *report, const struct vt_device_report *device,
                       struct vt_inference *inference)
 {
@@ -328,8 +332,7 @@ static void find_pool(const struct vt_report *report, const struct vt_device_rep
 
     for (size_t i = 0; i < attribution->replay->allocation_count; i++) {
         const struct vt_allocation *block = &attribution->replay->allocations[i];
-        if (attribution->labels[i].category == VT_CATEGORY_KV_CACHE && block->device_index == device->index &&
-            !(vt_stack_traits_of(attribution, block->stack_id)->traits & VT_TRAIT(MODULE)))
+        if (block->device_index == device->index && vt_is_of_pool(attribution, block))
             vt_peak_add(&peak, block->alloc_event, block->free_event, block->bytes);
     }
     bytes = vt_peak_find(&peak, VT_NEVER).bytes;

@@ -134,7 +134,7 @@ static bool is_folded(const struct vt_frame *frame)
     return !strcmp(frame->function, "_start") || (vt_object_kinds(frame->module) & VT_OBJECT_FOLDED);
 }
 
-/* Of a process that a library runs, with no code of the user's. */
+/* Whether a library runs this process, with no code of the user's. */
 static bool is_of_packages(const struct vt_places *places, uint32_t stack_id, const struct vt_frame *frames,
                            size_t count)
 {
@@ -142,7 +142,7 @@ static bool is_of_packages(const struct vt_places *places, uint32_t stack_id, co
 
     if (vt_trace_own_line_key(places->trace, stack_id) || vt_trace_is_compiled(places->trace, stack_id))
         return false;
-    for (size_t i = 0; i < count && !found; i++)
+    for (size_t i = 0; i < count && !found && !vt_is_start(frames[i].file, frames[i].function); i++)
         found = frames[i].kind == VT_FRAME_PYTHON && vt_is_package_file(frames[i].file);
     return found;
 }

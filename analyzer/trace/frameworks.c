@@ -14,6 +14,12 @@ static bool begins(const char *text, const char *start)
     return strncmp(text, start, strlen(start)) == 0;
 }
 
+static bool ends(const char *text, const char *end)
+{
+    const size_t bytes = strlen(text), end_bytes = strlen(end);
+    return bytes >= end_bytes && strcmp(text + bytes - end_bytes, end) == 0;
+}
+
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
 static bool begins_any(const char *text, const char *const *starts, size_t count)
@@ -143,12 +149,9 @@ const struct vt_optimizer_states *vt_optimizer_states_of(const char *file)
 #define VT_STATES(file, name, least, most) {file, name, least, most},
 #include "trace/frameworks.def"
     };
-    size_t bytes = strlen(file);
-    for (size_t i = 0; i < COUNT(optimizers); i++) {
-        size_t end_bytes = strlen(optimizers[i].file);
-        if (bytes >= end_bytes && strcmp(file + bytes - end_bytes, optimizers[i].file) == 0)
+    for (size_t i = 0; i < COUNT(optimizers); i++)
+        if (ends(file, optimizers[i].file))
             return &optimizers[i];
-    }
     return NULL;
 }
 
@@ -176,14 +179,10 @@ bool vt_is_start(const char *file, const char *function)
 #define VT_START(end, function) {end, function},
 #include "trace/frameworks.def"
     };
-    const size_t bytes = strlen(file);
     const char *dot = strrchr(function, '.');
-    for (size_t i = 0; i < COUNT(starts); i++) {
-        const size_t end_bytes = strlen(starts[i].end);
-        if (bytes >= end_bytes && !strcmp(file + bytes - end_bytes, starts[i].end) &&
-            !strcmp(dot ? dot + 1 : function, starts[i].function))
+    for (size_t i = 0; i < COUNT(starts); i++)
+        if (ends(file, starts[i].end) && !strcmp(dot ? dot + 1 : function, starts[i].function))
             return true;
-    }
     return false;
 }
 

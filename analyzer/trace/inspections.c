@@ -337,10 +337,10 @@ static bool read_variable(struct reading *reading, struct field *fields, size_t 
 static bool read_line(struct reading *reading, char *line, char *end)
 {
     static bool (*const readers[])(struct reading * reading, struct field * fields, size_t count) = {
-        ['A'] = read_tensor,         ['C'] = read_census, ['D'] = read_group,  ['E'] = read_failure,
-        ['G'] = read_collections,    ['H'] = read_holder, ['K'] = read_pool, ['M'] = read_module, ['O'] = read_root,
-        ['P'] = read_processor_time, ['R'] = read_root,   ['T'] = read_tensor, ['V'] = read_variable,
-        ['W'] = read_compiled_line,
+        ['A'] = read_tensor,      ['C'] = read_census,         ['D'] = read_group, ['E'] = read_failure,
+        ['G'] = read_collections, ['H'] = read_holder,         ['K'] = read_pool,  ['M'] = read_module,
+        ['O'] = read_root,        ['P'] = read_processor_time, ['R'] = read_root,  ['T'] = read_tensor,
+        ['V'] = read_variable,    ['W'] = read_compiled_line,
     };
     struct field fields[FIELDS] = {{0}};
     size_t count = 0;

@@ -195,13 +195,14 @@ static bool is_compiled(const struct vt_trace *trace, const struct vt_python_fra
     return line && !vt_is_library_file(line->source_file);
 }
 
-/* The innermost Python frame of the user's own code, or of code compiled from it; python_count if there is
- * none in this process. */
-static uint32_t own_python_frame(const struct vt_trace *trace, const struct vt_trace_stack *stack)
+/* The innermost Python frame of the user's own code, or if `compiled` of code compiled from it; python_count
+ * if there is none in this process. */
+static uint32_t own_python_frame(const struct vt_trace *trace, const struct vt_trace_stack *stack,
+                                 bool compiled)
 {
     for (uint32_t at = 0; at < stack->python_count; at++) {
         const unsigned kinds = kinds_of(trace, stack->python[at].code_id);
-        if (!(kinds & CODE_LIBRARY) || is_compiled(trace, &stack->python[at]))
+        if (!(kinds & CODE_LIBRARY) || (compiled && is_compiled(trace, &stack->python[at])))
             return at;
         if (kinds & CODE_START)
             break;
@@ -209,39 +210,38 @@ static uint32_t own_python_frame(const struct vt_trace *trace, const struct vt_t
     return stack->python_count;
 }
 
-/* The innermost frame of a library that is no framework, else the innermost of all. */
+/* The innermost frame in this process of a library that is no framework, else the innermost of all. */
 static uint32_t library_python_frame(const struct vt_trace *trace, const struct vt_trace_stack *stack)
 {
-    for (uint32_t at = 0; at < stack->python_count; at++)
-        if (kinds_of(trace, stack->python[at].code_id) & CODE_PACKAGE)
-            return at;
-    return 0;
-}
-
-bool vt_trace_is_compiled(const struct vt_trace *trace, uint32_t stack_id)
-{
-    const struct vt_trace_stack *stack = stack_of(trace, stack_id);
-    uint32_t at = trace->tables->compiled_count > 0 ? own_python_frame(trace, stack) : stack->python_count;
-    return at < stack->python_count && is_compiled(trace, &stack->python[at]);
-}
-
-uint64_t vt_trace_own_line_key(const struct vt_trace *trace, uint32_t stack_id)
-{
-    const struct vt_trace_stack *stack = stack_of(trace, stack_id);
     for (uint32_t at = 0; at < stack->python_count; at++) {
         const unsigned kinds = kinds_of(trace, stack->python[at].code_id);
-        if (!(kinds & CODE_LIBRARY))
-            return vt_trace_line_key(trace, &stack->python[at]);
+        if (kinds & CODE_PACKAGE)
+            return at;
         if (kinds & CODE_START)
             break;
     }
     return 0;
 }
 
+bool vt_trace_is_compiled(const struct vt_trace *trace, uint32_t stack_id)
+{
+    const struct vt_trace_stack *stack = stack_of(trace, stack_id);
+    uint32_t at =
+        trace->tables->compiled_count > 0 ? own_python_frame(trace, stack, true) : stack->python_count;
+    return at < stack->python_count && is_compiled(trace, &stack->python[at]);
+}
+
+uint64_t vt_trace_own_line_key(const struct vt_trace *trace, uint32_t stack_id)
+{
+    const struct vt_trace_stack *stack = stack_of(trace, stack_id);
+    const uint32_t at = own_python_frame(trace, stack, false);
+    return at < stack->python_count ? vt_trace_line_key(trace, &stack->python[at]) : 0;
+}
+
 bool vt_trace_user_frame(const struct vt_trace *trace, uint32_t stack_id, struct vt_frame *frame)
 {
     const struct vt_trace_stack *stack = stack_of(trace, stack_id);
-    const uint32_t at = own_python_frame(trace, stack);
+    const uint32_t at = own_python_frame(trace, stack, true);
     if (stack->python_count > 0) {
         fill_python(trace, &stack->python[at < stack->python_count ? at : library_python_frame(trace, stack)],
                     frame);

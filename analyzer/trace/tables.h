@@ -72,8 +72,8 @@ struct vt_trace_tables {
     struct vt_compiled_line *compiled; /* by file (by its text) and line once the trace is read */
     size_t compiled_count, compiled_capacity;
 
-    struct vt_index lines;    /* (code, offset) → line */
-    uint8_t *code_kinds; /* by code id: stacks.c; 0 unknown */
+    struct vt_index lines; /* (code, offset) → line */
+    uint8_t *code_kinds;   /* by code id: stacks.c; 0 unknown */
 };
 
 #endif

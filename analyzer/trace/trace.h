@@ -116,6 +116,7 @@ struct vt_inspection {
     struct vt_inspection_holder *holders;
     size_t holder_count;
 };
+
 /* A server's pool of blocks for keys and values, as inspections saw it; 0 = not known. */
 struct vt_trace_pool {
     uint64_t blocks, block_tokens, tokens; /* tokens of a block, of all */
@@ -276,9 +277,9 @@ size_t vt_trace_frames(const struct vt_trace *trace, uint32_t stack_id, struct v
 
 /* The frame that a person would name for this stack: the innermost Python frame of the user's own code within
  * this process, else of a library that is no framework, else of all, else the innermost native frame of the
- * program's own code. Where only PyTorch's
- * code is there, the autograd node, by its name alone ("AddmmBackward0"), else the innermost frame that is
- * not plumbing. What is whose: frameworks.h. False if the stack is empty. */
+ * program's own code. Where only PyTorch's code is there, the autograd node, by its name alone
+ * ("AddmmBackward0"), else the innermost frame that is not plumbing. What is whose: frameworks.h. False if
+ * the stack is empty. */
 bool vt_trace_user_frame(const struct vt_trace *trace, uint32_t stack_id, struct vt_frame *frame);
 
 /* Whether that frame is in code that a compiler generated: its line is then that of the user's code. */

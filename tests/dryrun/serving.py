@@ -36,7 +36,7 @@ made.pre_tokenizer = pre_tokenizers.Whitespace()
 PreTrainedTokenizerFast(tokenizer_object=made, pad_token="w0", bos_token="w1", eos_token="w2", unk_token="w3").save_pretrained(sys.argv[1])
 """
 LOGGED = {"weights": r"Model loading took ([\d.]+) GiB", "kv": r"Available KV cache memory: ([\d.]+) GiB",
-          "tokens": r"GPU KV cache size: ([\d,]+) tokens", "activations": r"([\d.]+) GiB for peak activation"}
+          "tokens": r"GPU KV cache size: ([\d,]+) tokens"}
 
 
 def make_model(folder, python, model):

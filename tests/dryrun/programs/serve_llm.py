@@ -1,4 +1,4 @@
-"""An LLM of vLLM, which answers a few requests of made-up tokens: serve_llm.py MODEL [--graphs] [--tp N] [--tokens N] [NAME=VALUE...]"""
+"""An LLM of vLLM, which answers a few requests of made-up tokens: serve_llm.py MODEL [--graphs] [--tp N] [NAME=VALUE...]"""
 import argparse
 import json
 
@@ -9,7 +9,6 @@ def main():
     parser.add_argument("more", nargs="*")
     parser.add_argument("--graphs", action="store_true")
     parser.add_argument("--tp", type=int, default=1)
-    parser.add_argument("--tokens", type=int, default=16)
     arguments = parser.parse_args()
     from vllm import LLM, SamplingParams
 
@@ -17,7 +16,7 @@ def main():
     llm = LLM(model=arguments.model, load_format="dummy", enforce_eager=not arguments.graphs, tensor_parallel_size=arguments.tp, **more)
     for turn in range(3):
         prompts = [{"prompt_token_ids": [5 + (i + turn + number) % 200 for i in range(64)]} for number in range(4)]
-        llm.generate(prompts, SamplingParams(temperature=0, max_tokens=arguments.tokens, ignore_eos=True), use_tqdm=False)
+        llm.generate(prompts, SamplingParams(temperature=0, max_tokens=16, ignore_eos=True), use_tqdm=False)
     print("SERVED", flush=True)
 
 
