@@ -5,7 +5,8 @@
 #include "base/words.h"
 #include "replay/replay.h"
 
-/* A maximal run of one phase. Steps count from 1; init and all that is before the first forward is step 0. */
+/* A maximal run of one phase. Steps count from 1; init and all that is before the first forward is step 0,
+ * and so are passes that only prepare graphs. */
 struct vt_span {
     uint32_t first_event, last_event; /* inclusive */
     uint32_t step;

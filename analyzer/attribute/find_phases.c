@@ -173,12 +173,12 @@ static void make_spans(struct vt_finder *finder)
     size_t count = finder->trace->event_count;
     uint32_t *begins_step = vt_allocate_zeros(count + 1, sizeof *begins_step);
     bool bare = !shows_phases(finder); /* then only the program's marks make steps */
-    vt_steps_find(finder, begins_step);
+    const uint32_t first = vt_steps_find(finder, begins_step);
     uint32_t step = 0;
     struct vt_span *span = NULL;
     for (uint32_t i = 0; i < count; i++) {
         uint8_t label = finder->labels[i];
-        if (step == 0 && label != VT_PHASE_INIT && label != VT_PHASE_OTHER)
+        if (step == 0 && i >= first && label != VT_PHASE_INIT && label != VT_PHASE_OTHER)
             step = 1;
         else if (begins_step[i] < UINT32_MAX - step) /* a damaged trace may claim any number */
             step += begins_step[i];

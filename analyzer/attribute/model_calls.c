@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "attribute/event_phases.h"
+#include "attribute/warm_up.h"
 #include "base/allocate.h"
 
 #define NONE UINT32_MAX
@@ -19,14 +20,14 @@ struct place {
     bool copies;    /* or makes values, as a call may do for each of its layers */
 };
 
-/* What comes before and after a kind of call, on any thread. Kinds are of one model if a module of it calls
+/* What comes after a kind of call, on any thread. Kinds are of one model if a module of it calls
  * the same part in both. (Slices are made for one call, and may lie where the one before lay.) */
 struct kind {
     uint32_t stack_id;       /* of one of its calls */
     uint32_t model;          /* a kind of the same model; its own number in one of them */
     uint32_t count, repeats; /* calls of the model; those that follow one of them directly */
-    uint32_t before, after;  /* the kind that always comes before and after it; NONE = none yet */
-    bool before_differs, after_differs;
+    uint32_t after;          /* the kind that always comes after it; NONE = none yet */
+    bool after_differs;
 };
 
 struct thread {
@@ -143,7 +144,7 @@ static uint32_t kind_at(struct search *search, uint32_t stack_id)
     if (kind == VT_INDEX_NONE) {
         kind = (uint32_t)search->kind_count;
         VT_APPEND(search->kinds, search->kind_count, search->kind_capacity,
-                  (struct kind){.stack_id = stack_id, .model = kind, .before = NONE, .after = NONE});
+                  (struct kind){.stack_id = stack_id, .model = kind, .after = NONE});
     }
     vt_index_put(&search->kind_of, by_code, kind);
     if (place->outer)
@@ -151,13 +152,10 @@ static uint32_t kind_at(struct search *search, uint32_t stack_id)
     return kind;
 }
 
-static void note_neighbours(struct kind *kinds, uint32_t before, uint32_t after)
+static void note_next(struct kind *first, uint32_t after)
 {
-    struct kind *first = &kinds[before], *second = &kinds[after];
     first->after_differs |= first->after != NONE && first->after != after;
-    second->before_differs |= second->before != NONE && second->before != before;
     first->after = after;
-    second->before = before;
 }
 
 static void add_call(struct search *search, uint32_t event, uint32_t number)
@@ -165,8 +163,6 @@ static void add_call(struct search *search, uint32_t event, uint32_t number)
     const uint32_t stack_id = search->finder->trace->events[event].stack_id;
     struct thread *thread = &search->threads[number];
     const uint32_t kind = kind_at(search, stack_id);
-    if (thread->last != NONE)
-        note_neighbours(search->kinds, thread->last, kind);
     VT_APPEND(search->calls->items, search->calls->count, search->calls->capacity,
               (struct vt_model_call){
                   .event = event, .thread = number, .kind = kind, .has_input = thread->has_input});
@@ -239,25 +235,30 @@ static bool repeats(const struct search *search, uint32_t kind)
     return model->repeats > 0 && model->repeats * REPEATS_PART >= model->count;
 }
 
-/* A part of each round of another kind, with an input of its own. */
-static bool is_companion(const struct search *search, const struct kind *kind)
+/* A part of each round of another kind, the last one that its thread called, with an input of its own. */
+static bool is_companion(const struct search *search, uint32_t last, const struct kind *kind)
 {
-    if (kind->before == NONE || kind->before_differs || &search->kinds[kind->before] == kind)
-        return false;
-    const struct kind *before = &search->kinds[kind->before];
-    return !before->after_differs && are_in_sequence(search->finder->trace, before->stack_id, kind->stack_id);
+    const struct kind *before = &search->kinds[last];
+
+    return before != kind && !before->after_differs &&
+           are_in_sequence(search->finder->trace, before->stack_id, kind->stack_id);
 }
 
-static void count_repeats(struct search *search)
+/* Which calls follow which. */
+static void read_order(struct search *search)
 {
     for (size_t i = 0; i <= search->finder->thread_count; i++)
         search->threads[i].last = NONE;
     for (size_t i = 0; i < search->calls->count; i++) {
         const struct vt_model_call *call = &search->calls->items[i];
+        struct thread *thread = &search->threads[call->thread];
         const uint32_t model = model_of(search->kinds, call->kind);
         search->kinds[model].count++;
-        search->kinds[model].repeats += search->threads[call->thread].last == model;
-        search->threads[call->thread].last = model;
+        if (thread->last != NONE) {
+            search->kinds[model].repeats += model_of(search->kinds, thread->last) == model;
+            note_next(&search->kinds[thread->last], call->kind);
+        }
+        thread->last = call->kind;
     }
 }
 
@@ -277,7 +278,7 @@ static void find_passes(struct search *search)
         call->is_pass = thread->last == NONE || repeats(search, call->kind) ||
                         repeats(search, thread->last) ||
                         vt_index_get(&round_of, key) == rounds[call->thread] ||
-                        (call->has_input && !is_companion(search, kind));
+                        (call->has_input && !is_companion(search, thread->last, kind));
         if (call->is_pass)
             rounds[call->thread] = ++latest;
         vt_index_put(&round_of, key, rounds[call->thread]);
@@ -296,7 +297,8 @@ void vt_model_calls_find(const struct vt_finder *finder, struct vt_model_calls *
         search.threads[i] = (struct thread){.begun = NONE, .last = NONE};
     read_places(&search);
     list_calls(&search);
-    count_repeats(&search);
+    calls->first_event = vt_warm_up_drop(finder, calls);
+    read_order(&search);
     find_passes(&search);
     vt_index_free(&search.kind_of);
     vt_index_free(&search.kind_of_part);

@@ -19,6 +19,7 @@ struct vt_model_call {
 struct vt_model_calls {
     struct vt_model_call *items; /* in order */
     size_t count, capacity;
+    uint32_t first_event; /* of the first, if others were left out that only prepare graphs; else 0 */
 };
 
 void vt_model_calls_find(const struct vt_finder *finder, struct vt_model_calls *calls);

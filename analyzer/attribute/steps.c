@@ -405,12 +405,14 @@ static void find_boundaries_of_outer(struct vt_finder *finder, uint32_t *begins_
     free(outer.passes);
 }
 
-void vt_steps_find(struct vt_finder *finder, uint32_t *begins_step)
+uint32_t vt_steps_find(struct vt_finder *finder, uint32_t *begins_step)
 {
     const bool marked = find_marks(finder, begins_step);
     struct vt_model_calls calls = {0};
+    uint32_t first = 0;
     if (finder->phases->pass_count == 0) {
         vt_model_calls_find(finder, &calls);
+        first = calls.first_event;
         vt_requests_find(finder, &calls, &finder->phases->requests);
         if (!marked)
             mark_passes(finder, &calls, begins_step);
@@ -419,4 +421,5 @@ void vt_steps_find(struct vt_finder *finder, uint32_t *begins_step)
         find_launches(finder, begins_step);
         find_boundaries_of_outer(finder, begins_step);
     }
+    return marked ? 0 : first;
 }

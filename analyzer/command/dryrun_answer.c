@@ -12,8 +12,10 @@
 #include "report/launch_info.h"
 
 #include <inttypes.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 
 #include "base/format.h"
 #include "base/heap.h"
@@ -135,7 +137,31 @@ static void print_refusal(const struct part *part, FILE *out)
     }
 }
 
-static void print_verdict(const struct vt_gpu *gpu, const struct parts *parts, FILE *out)
+/* The command failed by itself: what was needed until then is not all. Ctrl-C ends a server. */
+static bool has_failed(const struct parts *parts, const struct vt_run_end *end)
+{
+    return !parts->worst->ran_out && !end->timed_out && end->status && end->signal != SIGINT &&
+           !(WIFEXITED(end->status) && WEXITSTATUS(end->status) == 128 + SIGINT);
+}
+
+/* What the program's Pythons noted (simulate/python/vramtrace_dryrun/ends.py): the first is the cause. */
+static void read_reason(char *text, size_t bytes)
+{
+    static const char head[] = "ended\t-\t";
+    FILE *file = fopen(getenv("VRAMTRACE_DRYRUN_NOTES") ? getenv("VRAMTRACE_DRYRUN_NOTES") : "", "re");
+    char *line = NULL;
+    size_t room = 0;
+
+    while (file && !text[0] && getline(&line, &room, file) > 0)
+        if (!strncmp(line, head, strlen(head)))
+            snprintf(text, bytes, "%.*s", (int)strcspn(line + strlen(head), "\n"), line + strlen(head));
+    free(line);
+    if (file)
+        fclose(file);
+}
+
+static void print_verdict(const struct vt_gpu *gpu, const struct parts *parts, const struct vt_run_end *end,
+                          FILE *out)
 {
     const struct part *worst = parts->worst;
     const struct vt_device_report *device = worst->device;
@@ -148,7 +174,11 @@ static void print_verdict(const struct vt_gpu *gpu, const struct parts *parts, F
         fputc('\n', out);
         return;
     }
-    fprintf(out, "%s on %s: ", free_bytes > uncertain_bytes(worst) ? "✓ fits" : "! may not fit", gpu->name);
+    fprintf(out, "%s on %s: ",
+            has_failed(parts, end)                ? "! failed"
+            : free_bytes > uncertain_bytes(worst) ? "✓ fits"
+                                                  : "! may not fit",
+            gpu->name);
     put_bytes(out, worst->needed_bytes);
     fputs(" of ", out);
     put_bytes(out, device->total_bytes);
@@ -156,7 +186,7 @@ static void print_verdict(const struct vt_gpu *gpu, const struct parts *parts, F
     put_bytes(out, uncertain_bytes(worst));
     fputs("), ", out);
     put_bytes(out, free_bytes);
-    fputs(" free\n", out);
+    fputs(has_failed(parts, end) ? " free, until it failed\n" : " free\n", out);
 }
 
 static bool on_one_card(const struct part *part, const struct part *other)
@@ -329,6 +359,11 @@ static void print_pool(const struct vt_inference *inference, FILE *out)
     put_bytes(out, inference->pool_bytes / inference->pool_tokens);
     if (inference->pool_blocks)
         fprintf(out, " in %s blocks", vt_format_count(inference->pool_blocks, text));
+    if (inference->pool_sequences)
+        fprintf(out, ", %s sequence%s", vt_format_count(inference->pool_sequences, text),
+                inference->pool_sequences == 1 ? "" : "s");
+    if (inference->pool_sequences)
+        fprintf(out, " of %s", vt_format_count(inference->longest, text));
     fputc('\n', out);
 }
 
@@ -392,15 +427,23 @@ struct vt_dry_outcome vt_dryrun_answer(const struct vt_gpu *gpu, const struct vt
         outcome = (struct vt_dry_outcome){.told = true,
                                           .ran_out = parts.worst->ran_out,
                                           .timed_out = end->timed_out,
+                                          .failed = has_failed(&parts, end),
+                                          .pool_tokens = device->inference.pool_tokens,
+                                          .pool_sequences = device->inference.pool_sequences,
+                                          .longest = device->inference.longest,
                                           .used_bytes = device->peak.state.used_bytes,
                                           .needed_bytes = parts.worst->needed_bytes,
                                           .total_bytes = device->total_bytes};
+        if (outcome.failed)
+            read_reason(outcome.reason, sizeof outcome.reason);
         propose_all(&outcome, parts.worst);
         if (outcome.ran_out)
             note_obstacle(&outcome, parts.worst);
     }
     if (parts.worst && out) {
-        print_verdict(gpu, &parts, out);
+        print_verdict(gpu, &parts, end, out);
+        if (outcome.reason[0])
+            fprintf(out, "  %s\n", outcome.reason);
         print_peak(&parts, out);
         print_categories(parts.worst, "  ", out);
         fputc('\n', out);

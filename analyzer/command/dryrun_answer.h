@@ -17,8 +17,10 @@ struct vt_gpu {
 
 /* Of the GPU that needs most. Has no pointers: it is passed between processes. */
 struct vt_dry_outcome {
-    bool told, ran_out, timed_out;
+    bool told, ran_out, timed_out, failed;          /* failed: by itself, not for lack of memory */
     uint64_t used_bytes, needed_bytes, total_bytes; /* at most: in use, and with all that is reserved */
+    uint64_t pool_tokens, pool_sequences, longest;  /* of a server: what it has room for; 0 = not known */
+    char reason[512];                  /* if it failed: the exception that ended it first; "" = not known */
     char obstacle[160];                /* if it ran out: what was asked for, and what was there */
     char proposals[VT_PROPOSALS][160]; /* changes that its findings propose, "" = none more */
 };

@@ -128,57 +128,124 @@ static const struct vt_trial *run_of_size(const char *change, uint64_t size)
     return vt_trial_with(text);
 }
 
-/* Between one that fits and one that does not; a straight line through the two largest that fit says where
- * next. */
-static uint64_t next_size(uint64_t smaller, const struct vt_trial *small, uint64_t fitting,
-                          const struct vt_trial *fit, uint64_t too_large)
-{
-    const double slope =
-        small && fit ? ((double)fit->needed_bytes - (double)small->needed_bytes) / (double)(fitting - smaller)
-                     : 0;
-    const double room = fit ? (double)fit->outcome.total_bytes - (double)fit->needed_bytes : 0;
-    uint64_t guess = slope > 0 ? fitting + (uint64_t)(room / slope) : fitting * 2;
+/* What is known so far of the values: 0 = none is known. */
+struct bounds {
+    uint64_t small, fitting, too_large;
+    const struct vt_trial *smaller, *best, *worst;
+    unsigned failures; /* in a row */
+};
 
-    if (!too_large)
-        return guess > fitting * 8 ? fitting * 8 : guess > fitting ? guess : fitting + 1;
-    return guess <= fitting ? fitting + 1 : guess >= too_large ? too_large - 1 : guess;
+/* A program that refuses a value often names one that it would take: the largest that lies between. */
+static uint64_t named_between(const char *reason, const struct bounds *known)
+{
+    uint64_t found = 0;
+
+    for (const char *at = reason; *at; at += strspn(at, "0123456789")) {
+        uint64_t value;
+
+        at += strcspn(at, "0123456789");
+        value = strtoull(at, NULL, 10);
+        if (value > known->fitting && value < known->too_large && value > found)
+            found = value;
+    }
+    return found;
+}
+
+/* A straight line through the two largest that fit says where next; or a server's pool, if the value is the
+ * length of its sequences. */
+static uint64_t next_size(const struct bounds *known)
+{
+    const struct vt_trial *fit = known->best, *small = known->smaller;
+    const uint64_t fitting = known->fitting, too_large = known->too_large;
+    const double slope = small && fit ? ((double)fit->needed_bytes - (double)small->needed_bytes) /
+                                            (double)(fitting - known->small)
+                                      : 0;
+    const double room = (double)(fit ? fit->outcome.total_bytes : 0) - (double)(fit ? fit->needed_bytes : 0);
+    uint64_t guess = slope > 0 ? fitting + (uint64_t)(room / slope) : fitting * 8;
+
+    if (!fit)
+        return too_large / 2;
+    if (fit->outcome.longest == fitting && fit->outcome.pool_tokens > fitting)
+        guess = fit->outcome.pool_tokens;
+    else if (!too_large)
+        guess = guess > fitting * 8 ? fitting * 8 : guess > fitting ? guess : fitting + 1;
+    if (too_large && guess >= too_large)
+        guess = known->failures > 1 || slope <= 0 || vt_trial_failed(known->worst)
+                    ? fitting + (too_large - fitting) / 2
+                    : too_large - 1;
+    return guess <= fitting ? fitting + 1 : guess;
+}
+
+/* Large values need not be exact. */
+static bool is_near(const struct bounds *known)
+{
+    return known->too_large && known->too_large - known->fitting <= 1 + known->fitting / 512;
+}
+
+static void print_largest(const struct bounds *known, const char *change, FILE *out)
+{
+    const struct vt_dry_outcome *best = known->best ? &known->best->outcome : NULL;
+    char bytes[32];
+
+    if (best) {
+        fprintf(out, "✓ %s%llu %s: ", change, (unsigned long long)known->fitting,
+                !is_near(known)                         ? "fits, and the search was not finished"
+                : known->too_large - known->fitting > 1 ? "fits, and little more does"
+                                                        : "is the largest that fits");
+        fprintf(out, "%s of ", vt_format_bytes(known->best->needed_bytes, bytes));
+        fprintf(out, "%s\n", vt_format_bytes(best->total_bytes, bytes));
+        if (best->pool_tokens)
+            fprintf(out, "  KV cache: %s tokens\n", vt_format_count(best->pool_tokens, bytes));
+    } else if (known->worst && !vt_trial_failed(known->worst)) {
+        fprintf(out, "✗ not even %s%llu fits\n", change, (unsigned long long)known->too_large);
+    }
+    if (known->worst)
+        fprintf(out, "%s %s: %s\n", best || !vt_trial_failed(known->worst) ? " " : "✗", known->worst->changes,
+                vt_trial_failed(known->worst) ? vt_trial_failure(known->worst)
+                                              : known->worst->outcome.obstacle);
+}
+
+/* The value that the command has, else 1. */
+static uint64_t first_size(char **argument)
+{
+    const char *equals = argument ? strchr(*argument, '=') : NULL;
+    const char *text = equals ? equals + 1 : argument ? argument[1] : NULL;
+    const uint64_t value = text ? strtoull(text, NULL, 10) : 0;
+
+    return value && value < UINT32_MAX ? value : 1;
 }
 
 int vt_search_largest(const char *name, char **words, FILE *out)
 {
     char **argument = vt_find_argument(words, name);
     const bool is_loader = !argument && (!strcmp(name, "batch") || !strcmp(name, "batch_size"));
-    char *change = is_loader ? vt_copy_text("batch=") : vt_print_text("arg:%s=", name), bytes[32];
-    const struct vt_trial *smaller = NULL, *best = NULL, *worst = NULL, *run;
-    uint64_t small = 0, fitting = 0, too_large = 0, size = 1;
+    char *change = is_loader ? vt_copy_text("batch=") : vt_print_text("arg:%s=", name);
+    struct bounds known = {0};
+    const struct vt_trial *run;
+    uint64_t size = first_size(argument), named = 0;
 
-    while ((!too_large || too_large - fitting > 1) && (run = run_of_size(change, size))) {
-        if (vt_trial_failed(run) || (is_loader && strstr(run->note, "batch: nothing"))) {
-            fprintf(out, "✗ %s: %s\n", run->changes,
-                    !vt_trial_failed(run)
-                        ? "no DataLoader was made; name an argument of the command: --fit NAME"
-                        : vt_trial_failure(run));
+    while (!is_near(&known) && (run = run_of_size(change, size))) {
+        if (is_loader && !vt_trial_failed(run) && strstr(run->note, "batch: nothing")) {
+            fprintf(out, "✗ %s: no DataLoader was made; name an argument of the command: --fit NAME\n",
+                    run->changes);
             free(change);
             return 1;
         }
         if (vt_trial_fits(run)) {
-            smaller = best, small = fitting;
-            best = run, fitting = size;
+            known.smaller = known.best, known.small = known.fitting;
+            known.best = run, known.fitting = size;
+            known.failures = 0;
+            size = size == named ? size + 1 : next_size(&known); /* is the next one too large? */
         } else {
-            worst = run, too_large = size;
+            known.worst = run, known.too_large = size;
+            known.failures++;
+            named = vt_trial_failed(run) ? named_between(vt_trial_failure(run), &known) : 0;
+            size = named ? named : next_size(&known);
+            if (vt_trial_failed(run) && !known.best && !named)
+                break;
         }
-        size = next_size(small, smaller, fitting, best, too_large);
     }
-    if (best) {
-        fprintf(out, "✓ %s%llu is the largest that fits: ", change, (unsigned long long)fitting);
-        fprintf(out, "%s of ", vt_format_bytes(best->needed_bytes, bytes));
-        fputs(vt_format_bytes(best->outcome.total_bytes, bytes), out);
-        fputc('\n', out);
-    } else {
-        fprintf(out, "✗ not even %s1 fits\n", change);
-    }
-    if (worst)
-        fprintf(out, "  %s: %s\n", worst->changes, worst->outcome.obstacle);
+    print_largest(&known, change, out);
     free(change);
-    return best ? 0 : 1;
+    return known.best ? 0 : 1;
 }

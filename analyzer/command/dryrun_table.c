@@ -23,6 +23,7 @@ bool vt_trial_failed(const struct vt_trial *trial)
 const char *vt_trial_failure(const struct vt_trial *trial)
 {
     return !trial->status && !trial->outcome.told ? "the program used no GPU memory"
+           : trial->outcome.reason[0]             ? trial->outcome.reason
            : trial->last_line[0]                  ? trial->last_line
                                                   : "the program failed";
 }
@@ -67,7 +68,7 @@ static void put_saved(bool known, uint64_t before, uint64_t after, FILE *out)
 static void put_row(const struct vt_trial *trial, const struct vt_trial *first, FILE *out)
 {
     const bool known = trial->need_known, compared = known && first->need_known;
-    char name[VT_CHANGES_BYTES + 16];
+    char name[VT_CHANGES_BYTES + 16], text[32];
 
     snprintf(name, sizeof name, "%s", trial == first ? "as it is" : trial->changes);
     if (trial->count > 1)
@@ -83,7 +84,10 @@ static void put_row(const struct vt_trial *trial, const struct vt_trial *first, 
         fprintf(out, "%10s", "");
     else
         put_saved(compared, first->needed_bytes, trial->needed_bytes, out);
-    fprintf(out, "  %s\n", vt_trial_failed(trial) ? "failed" : trial->outcome.ran_out ? "✗" : "✓");
+    fprintf(out, "  %s", vt_trial_failed(trial) ? "failed" : trial->outcome.ran_out ? "✗" : "✓");
+    if (first->outcome.pool_tokens && vt_trial_fits(trial))
+        fprintf(out, "%14s", vt_format_count(trial->outcome.pool_tokens, text));
+    fputc('\n', out);
 }
 
 /* Another one's note says it, too: sets of changes repeat what single ones say. */
@@ -223,7 +227,8 @@ void vt_put_trials(const struct vt_trial *trials, size_t count, const struct vt_
     const struct vt_trial *least = least_of(trials, count);
 
     put_verdict(trials, best, least, out);
-    fprintf(out, "  %-*s%10s%10s%10s%10s  fits\n", NAME_COLUMNS, "", "in use", "saved", "needs", "saved");
+    fprintf(out, "  %-*s%10s%10s%10s%10s  fits%s\n", NAME_COLUMNS, "", "in use", "saved", "needs", "saved",
+            trials->outcome.pool_tokens ? "  KV tokens" : "");
     if (all)
         put_all(trials, count, out);
     else
@@ -259,6 +264,8 @@ int vt_put_trials_json(const struct vt_trial *trials, size_t count, const struct
         cJSON_AddItemToObject(row, "peak_used_bytes", number(trial->need_known, trial->used_bytes));
         cJSON_AddItemToObject(row, "needed_bytes", number(trial->need_known, trial->needed_bytes));
         cJSON_AddItemToObject(row, "total_bytes", number(trial->outcome.told, trial->outcome.total_bytes));
+        if (trial->outcome.pool_tokens)
+            cJSON_AddItemToObject(row, "kv_pool_tokens", number(true, trial->outcome.pool_tokens));
         cJSON_AddItemToObject(row, "changed", number(true, trial->count));
         cJSON_AddStringToObject(row, "note", trial->note);
         cJSON_AddItemToArray(rows, row);

@@ -47,6 +47,7 @@ struct vt_cause *vt_cause_add(struct vt_cause_search *search, enum vt_cause_kind
                                .place = stack_id ? vt_place_of(search->report->places, stack_id) : NULL,
                                .suffices = bytes >= shortage->missing_bytes};
     search->found |= UINT32_C(1) << kind;
+    search->kinds[shortage->cause_count - 1] = kind;
     va_start(arguments, what);
     vsnprintf(cause->what, sizeof cause->what, what, arguments);
     va_end(arguments);
@@ -359,6 +360,36 @@ static int compare_causes(const void *left, const void *right)
     return 2 * vt_order(b->suffices, a->suffices) + vt_order(b->bytes, a->bytes);
 }
 
+/* Whether a package's code is among those that asked for the memory. */
+static bool asks(const struct vt_trace *trace, uint32_t stack_id, const char *package)
+{
+    const struct vt_trace_stack *stack = &trace->stacks[stack_id];
+    for (uint32_t i = 0; i < stack->python_count; i++) {
+        const char *path = vt_path_in_packages(trace->codes[stack->python[i].code_id].file);
+        if (path && !strncmp(path, package, strlen(package)))
+            return true;
+    }
+    return false;
+}
+
+/* What a server's user can set. */
+static void name_settings(struct vt_cause_search *search)
+{
+    static const struct {
+        const char *package;
+        enum vt_cause_kind kind;
+        const char *remedy;
+    } servers[] = {
+#define VT_SERVER(package, cause, remedy) {package, VT_CAUSE_##cause, remedy},
+#include "findings/findings.def"
+    };
+    const uint32_t stack_id = search->trace->events[search->refusal->event_index].stack_id;
+    for (size_t i = 0; i < sizeof servers / sizeof *servers; i++)
+        for (size_t k = 0; k < search->shortage->cause_count; k++)
+            if (search->kinds[k] == servers[i].kind && asks(search->trace, stack_id, servers[i].package))
+                search->shortage->causes[k].remedy = servers[i].remedy;
+}
+
 void vt_causes_find(const struct vt_report *report, struct vt_shortage *shortage)
 {
     static void (*const finders[])(struct vt_cause_search *) = {
@@ -377,6 +408,7 @@ void vt_causes_find(const struct vt_report *report, struct vt_shortage *shortage
         vt_counted_at(search.replay, shortage->refusal->device_index, shortage->refusal->event_index);
     for (size_t i = 0; i < sizeof finders / sizeof *finders && search.gpu_bytes; i++)
         finders[i](&search);
+    name_settings(&search);
     free(search.there.items);
     vt_sort(shortage->causes, shortage->cause_count, sizeof *shortage->causes, compare_causes);
 }

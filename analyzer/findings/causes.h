@@ -20,7 +20,8 @@ struct vt_cause_search {
     const struct vt_oom *refusal;
     struct vt_counted there; /* allocations on the GPU when memory runs out */
     uint64_t gpu_bytes;
-    uint32_t found; /* causes so far: bits by enum vt_cause_kind */
+    uint32_t found;                      /* causes so far: bits by enum vt_cause_kind */
+    enum vt_cause_kind kinds[VT_CAUSES]; /* of these, in the order in which they were found */
 };
 
 /* The cause, if it is large enough; NULL if it is not, or if there are enough already. */

@@ -10,6 +10,7 @@
 #include "base/peak.h"
 #include "base/sort.h"
 #include "findings/capacity.h"
+#include "findings/graph_pools.h"
 #include "findings/steps.h"
 #include "format/allocator.h"
 #include "trace/digest_events.h"
@@ -342,6 +343,27 @@ static void find_pool(const struct vt_report *report, const struct vt_device_rep
     inference->pool_blocks = pool->blocks;
     inference->pool_tokens = pool->tokens ? pool->tokens : pool->blocks * pool->block_tokens;
     inference->pool_used_blocks = pool->used_blocks;
+    inference->longest = pool->longest;
+    inference->pool_sequences = pool->longest ? inference->pool_tokens / pool->longest : 0;
+}
+
+/* What graphs have for themselves when the last of them is launched. */
+static void find_graphs(const struct vt_report *report, int device_index, struct vt_inference *inference)
+{
+    const struct vt_trace *trace = report->trace;
+    uint32_t last = VT_NEVER;
+
+    for (size_t i = trace->rare_event_count; i-- > 0 && last == VT_NEVER;)
+        if (trace->events[trace->rare_events[i]].kind == VT_EVENT_GRAPH_LAUNCH)
+            last = trace->rare_events[i];
+    if (last != VT_NEVER) {
+        struct vt_graph_pools pools = vt_graph_pools_find(report, device_index, last);
+
+        inference->graph_bytes = pools.bytes;
+        for (size_t i = 0; i < pools.count; i++)
+            inference->graphs += pools.items[i].graphs;
+        free(pools.items);
+    }
 }
 
 struct vt_inference vt_inference_find(const struct vt_report *report, const struct vt_device_report *device)
@@ -358,6 +380,7 @@ struct vt_inference vt_inference_find(const struct vt_report *report, const stru
     find_room(report, device, &steps, find_growth(&steps, &inference), &inference);
     if (inference.cache_bytes)
         find_pool(report, device, &inference);
+    find_graphs(report, device->index, &inference);
     find_steps(report->trace, &steps, &inference);
     inference.found = inference.steps > 0;
     find_requests(report->attribution, &steps, &inference);

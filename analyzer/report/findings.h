@@ -307,18 +307,22 @@ struct vt_steps {
 struct vt_inference {
     bool found, room_known, requests_known;
     size_t steps, forward_passes;
-    size_t requests;              /* calls of one function with several passes each */
-    const char *request_function; /* its name */
+    size_t requests;                               /* calls of one function with several passes each */
+    const char *request_function;                  /* its name */
     uint32_t concurrent, threads;                  /* calls at one time at most; threads that made them */
-    uint64_t step_bytes, largest_step_bytes; /* over what was there before: the median, the most */
+    uint64_t step_bytes, largest_step_bytes;       /* over what was there before: the median, the most */
     uint64_t request_bytes, largest_request_bytes; /* the same of requests; 0 = not known */
-    uint64_t cache_bytes;                 /* the most that keys and values held when a request ended */
-    uint64_t cache_bytes_per_call;        /* by which they grow, 0 = they do not */
-    size_t growth_calls;                  /* in which this was seen */
+    uint64_t cache_bytes;          /* the most that keys and values held when a request ended */
+    uint64_t cache_bytes_per_call; /* by which they grow, 0 = they do not */
+    size_t growth_calls;           /* in which this was seen */
     uint64_t pool_bytes; /* of those laid out outside of the model's calls, if they are most; else 0 */
     uint64_t pool_blocks, pool_tokens, pool_used_blocks; /* in it, as inspections saw; 0 = not known */
+    uint64_t pool_sequences; /* of the greatest length that the server allows, `longest`; 0 = not known */
+    uint64_t longest;
+    uint64_t graph_bytes; /* that CUDA graphs keep for themselves; 0 = none */
+    uint32_t graphs;
     uint64_t requests_at_once; /* the most that an inspection saw a server work on; 0 = not known */
-    uint64_t sequences;                   /* that a call works on, by the shape of its keys; 0 = not known */
+    uint64_t sequences;        /* that a call works on, by the shape of its keys; 0 = not known */
     uint64_t token_bytes, sequence_bytes; /* of one sequence: by which it grows, and at most; 0 = not known */
     uint64_t room_bytes;            /* free on the GPU and in the framework's cache at the moment shown */
     bool calls_known, caches_known; /* the two below */

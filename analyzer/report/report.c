@@ -151,7 +151,8 @@ const char *vt_by_name(unsigned by)
     return by < VT_BY_CHOICES ? names[by] : "?";
 }
 
-#define SIMULATED "simulated: " /* the mark of a dry run */
+#define SIMULATED "simulated: " /* marks of a dry run */
+#define ENDED_BY "vramtrace: ended by "
 
 static void list_marks(struct vt_report *report)
 {
@@ -172,6 +173,8 @@ static void list_marks(struct vt_report *report)
             (struct vt_mark){.name = name ? name : "", .t_ns = vt_event_time(trace, i), .event_index = i};
         if (name && !strncmp(name, SIMULATED, strlen(SIMULATED)))
             report->facts.simulated = name + strlen(SIMULATED);
+        if (name && !strncmp(name, ENDED_BY, strlen(ENDED_BY)))
+            report->facts.ended_by = name + strlen(ENDED_BY);
     }
 }
 

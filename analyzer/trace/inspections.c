@@ -305,7 +305,7 @@ static bool read_group(struct reading *reading, struct field *fields, size_t cou
 static bool read_pool(struct reading *reading, struct field *fields, size_t count)
 {
     struct vt_trace_pool *pool = &reading->trace->pool;
-    enum { BLOCKS, BLOCK_TOKENS, TOKENS, FREE, REQUESTS, NUMBERS };
+    enum { BLOCKS, BLOCK_TOKENS, TOKENS, FREE, REQUESTS, LONGEST, NUMBERS };
     uint64_t numbers[NUMBERS] = {0};
     for (size_t i = 0; i < NUMBERS && i + 1 < count; i++)
         if (fields[i + 1].bytes && !take_number(&fields[i + 1], &numbers[i]))
@@ -314,6 +314,7 @@ static bool read_pool(struct reading *reading, struct field *fields, size_t coun
     pool->block_tokens = numbers[BLOCK_TOKENS] ? numbers[BLOCK_TOKENS] : pool->block_tokens;
     pool->tokens = numbers[TOKENS] ? numbers[TOKENS] : pool->tokens;
     pool->requests = numbers[REQUESTS] > pool->requests ? numbers[REQUESTS] : pool->requests;
+    pool->longest = numbers[LONGEST] ? numbers[LONGEST] : pool->longest;
     if (count > FREE + 1 && fields[FREE + 1].bytes && numbers[BLOCKS] > numbers[FREE] &&
         numbers[BLOCKS] - numbers[FREE] > pool->used_blocks)
         pool->used_blocks = numbers[BLOCKS] - numbers[FREE];

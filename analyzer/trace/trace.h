@@ -121,6 +121,7 @@ struct vt_inspection {
 struct vt_trace_pool {
     uint64_t blocks, block_tokens, tokens; /* tokens of a block, of all */
     uint64_t used_blocks, requests;        /* the most that an inspection saw */
+    uint64_t longest;                      /* tokens that one request may have */
 };
 
 /* A module without a parent, or an optimizer, with the names that it had last. */

@@ -457,7 +457,7 @@ struct vt_symbol {
  *                                     innermost last. Valid up to the file's next reported line; each is reported once
  *   C objects ended cycles            a census visited so many objects; ended: 1 = all, 0 = it ran out of time or reached its
  *                                     limit; cycles: 1 = it searched for tensors that no name reaches, too. Else no census
- *   K blocks tokens all free requests a server's pool of blocks for keys and values: tokens of each, of all; at work
+ *   K blocks tokens all free requests longest  a server's pool for keys and values: tokens of each block, of all; at work
  *   D rank size store                 the process's rank in PyTorch's default process group. store: "host:port" of the
  *                                     rendezvous, or a file's path
  *   V name value                      a variable of VT_RECORD_LAUNCH with its present value in Python's os.environ

@@ -12,13 +12,14 @@ FIRST, FIRST_LEVELS = 64, 3  # how many first items of a large container are loo
 LEAST_NS = 5_000_000  # a census gets at least this much; most end in less
 
 # What a server knows of its pool of blocks for keys and values: package, class, and its attributes with the number of blocks, the tokens
-# of each, those of all, the blocks that are free, and the requests being worked on. "a.b": b of a; "": it does not say.
+# of each, those of all, the blocks that are free, the requests being worked on, and the most tokens that one may have. "a.b": b of a;
+# "": it does not say.
 SERVERS = {row[:2]: row[2:] for row in (
-    ("vllm", "CacheConfig", "num_gpu_blocks", "block_size", "", "", ""),
-    ("vllm", "BlockPool", "num_gpu_blocks", "", "", "free_block_queue.num_free_blocks", ""),
-    ("vllm", "Scheduler", "", "", "", "", "running"),
-    ("vllm", "AsyncScheduler", "", "", "", "", "running"),
-    ("transformers", "PagedAttentionCache", "num_blocks", "block_size", "max_tokens_read", "", ""),
+    ("vllm", "CacheConfig", "num_gpu_blocks", "block_size", "", "", "", ""),
+    ("vllm", "BlockPool", "num_gpu_blocks", "", "", "free_block_queue.num_free_blocks", "", ""),
+    ("vllm", "Scheduler", "", "", "", "", "running", "max_model_len"),
+    ("vllm", "AsyncScheduler", "", "", "", "", "running", "max_model_len"),
+    ("transformers", "PagedAttentionCache", "num_blocks", "block_size", "max_tokens_read", "", "", ""),
 )}
 PROCESS_START = "/multiprocessing/process.py"  # its functions call that of a child
 SERVER_CLASSES = {name for _, name in SERVERS}

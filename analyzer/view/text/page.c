@@ -91,6 +91,14 @@ static void add_item_text(struct items *items, char *text)
     free(text);
 }
 
+/* An out of memory that ended the run says it better. */
+static bool tells_reason(const struct vt_report *report)
+{
+    const size_t last = report->refusal_count;
+
+    return report->facts.ended_by && !(last && report->refusals[last - 1].ends_run);
+}
+
 static void print_losses(struct vt_print *print, const struct vt_trace_facts *facts)
 {
     bool any = false;
@@ -106,7 +114,9 @@ static void print_losses(struct vt_print *print, const struct vt_trace_facts *fa
     }
     if (facts->paused_text[0])
         vt_print_paragraph(print, 0, 0, "%s", facts->paused_text);
-    if (any || facts->paused_text[0])
+    if (tells_reason(print->report))
+        vt_print_paragraph(print, 0, 2, VT_ALARM "Ended by %s" VT_RESET, facts->ended_by);
+    if (any || facts->paused_text[0] || tells_reason(print->report))
         fputc('\n', print->stream);
 }
 

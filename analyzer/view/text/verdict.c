@@ -65,6 +65,9 @@ static void inference_cache(struct vt_print *print, const struct vt_inference *i
             fprintf(out, ": %s tokens of %s in %s blocks", VT_COUNT(inference->pool_tokens),
                     VT_BYTES(inference->pool_bytes / inference->pool_tokens),
                     VT_COUNT(inference->pool_blocks));
+        if (inference->pool_sequences)
+            fprintf(out, ", %s sequence%s of %s", VT_COUNT(inference->pool_sequences),
+                    inference->pool_sequences == 1 ? "" : "s", VT_COUNT(inference->longest));
         if (inference->pool_used_blocks)
             fprintf(out, ", up to %s seen in use", VT_COUNT(inference->pool_used_blocks));
         vt_end_labelled(print, "KV cache");
@@ -92,6 +95,10 @@ void vt_text_inference(struct vt_print *print, const struct vt_device_report *de
     inference_each(print, inference);
     if (inference->cache_bytes)
         inference_cache(print, inference);
+    if (inference->graph_bytes)
+        vt_print_labelled(print, "graphs", "%s in a pool of their own, of %s CUDA graph%s",
+                          VT_BYTES(inference->graph_bytes), VT_COUNT(inference->graphs),
+                          inference->graphs == 1 ? "" : "s");
     if (inference->fit) {
         const bool grows = inference->calls_known, said = strcmp(inference->fit, "simulated") != 0;
 

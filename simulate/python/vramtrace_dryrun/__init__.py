@@ -1,6 +1,6 @@
 """What a dry run changes inside the program's Python, each part after the import of the module that it is about.
 
-Settings are environment variables: VRAMTRACE_DRYRUN_VALUES (on), _STEPS, _BATCHES, _RANDOM_WEIGHTS, _FAKE_DATA, _TRY. A part that
+Settings are environment variables: VRAMTRACE_DRYRUN_VALUES (on), _STEPS, _BATCHES, _RANDOM_WEIGHTS, _FAKE_DATA, _TRY, _REQUESTS. A part that
 fails says so in a line on stderr, and the program goes on without it."""
 import contextlib
 import ctypes
@@ -34,6 +34,8 @@ PARTS = {
     "torchvision.datasets.mnist": ["fake_data"],
     "torchvision.models._api": ["weights"],
     "numpy": ["fake_data"],
+    "multiprocessing.process": ["ends"],
+    "uvicorn.server": ["visitors"],
     "vllm.v1.worker.gpu.input_batch": ["servers"],
 }
 
@@ -111,6 +113,7 @@ class Finder(importlib.abc.MetaPathFinder):
 
 
 def begin():
+    importlib.import_module(f"{__name__}.ends").begin()
     if setting("WORLD"):
         importlib.import_module(f"{__name__}.world").begin()
     if not any(isinstance(finder, Finder) for finder in sys.meta_path):
