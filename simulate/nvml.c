@@ -201,6 +201,16 @@ EXPORT nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t card, int *m
     return SUCCESS;
 }
 
+/* The cards are in no fabric: all of it is 0 but for the version, whose low 24 bits are the structure's size. */
+EXPORT nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t card, unsigned *info)
+{
+    (void)card;
+    if (!is_usable())
+        return UNINITIALIZED;
+    memset(info + 1, 0, (*info & 0xffffff) - sizeof *info);
+    return SUCCESS;
+}
+
 EXPORT nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t card, char *uuid, unsigned length)
 {
     const char text[] = "stand-in device"; /* and the number: see the driver's device.c */
@@ -357,5 +367,4 @@ EXPORT nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t card, 
     }
 REFUSED(nvmlDeviceGetNvLinkRemoteDeviceType)
 REFUSED(nvmlDeviceGetNvLinkRemotePciInfo_v2)
-REFUSED(nvmlDeviceGetGpuFabricInfoV)
 REFUSED(nvmlDeviceGetP2PStatus)

@@ -120,6 +120,13 @@ static void put_verdict(const struct vt_trial *first, const struct vt_trial *bes
 {
     char needed[32], total[32], less[32];
 
+    if (best && first->outcome.pool_tokens) {
+        fprintf(out, "✓ %s%s: %s tokens\n",
+                best == first ? "fits, and nothing that was tried has room for more"
+                              : "has room for most with ",
+                best->changes, vt_format_count(best->outcome.pool_tokens, total));
+        return;
+    }
     if (best && best != first)
         fprintf(out, "✓ %s with %s: ", vt_trial_fits(first) ? "needs least" : "fits", best->changes);
     else if (vt_trial_fits(first))

@@ -304,13 +304,20 @@ const struct vt_trial *vt_trial_with(const char *changes)
 
 /* ---- All ---- */
 
-static const struct vt_trial *least(void)
+/* Of those that fit: what needs least, or of a server, whose pool takes what is there, what has room for
+ * most. */
+static const struct vt_trial *find_best(void)
 {
     const struct vt_trial *best = NULL;
 
-    for (size_t i = 0; i < runs.count; i++)
-        if (vt_trial_fits(&runs.items[i]) && (!best || runs.items[i].needed_bytes < best->needed_bytes))
-            best = &runs.items[i];
+    for (size_t i = 0; i < runs.count; i++) {
+        const struct vt_trial *run = &runs.items[i];
+
+        if (vt_trial_fits(run) && (!best || (runs.items[0].outcome.pool_tokens
+                                                 ? run->outcome.pool_tokens > best->outcome.pool_tokens
+                                                 : run->needed_bytes < best->needed_bytes)))
+            best = run;
+    }
     return best;
 }
 
@@ -354,7 +361,7 @@ int vt_trials_run(const struct vt_trials *trials, const struct vt_runner *runner
     for (size_t i = 0; trials->changes[i]; i++)
         vt_trial_with(trials->changes[i]);
     best = trials->advise ? trials->advise(first, words) : NULL;
-    best = best ? best : least();
+    best = best ? best : find_best();
     fputc('\n', stderr);
     vt_put_trials(runs.items, runs.count, best, !trials->advise || trials->changes[0], stderr);
     if (trials->json_path)

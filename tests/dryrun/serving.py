@@ -26,6 +26,10 @@ ROWS = {  # model, GPUs, arguments
     "small-h100": ("small", "h100-80gb", ""), "1b-h100": ("1b", "h100-80gb", "max_model_len=8192"),
     "8b-h100": ("8b", "h100-80gb", "max_model_len=8192"), "8b-h100-graphs": ("8b", "h100-80gb", "max_model_len=8192 --graphs"),
     "8b-h100-tp2": ("8b", "h100-80gb:2", "max_model_len=8192 --tp 2")}
+SERVED = {  # model, GPUs, options of the dry run: `vllm serve`, asked and ended by the dry run
+    "8b-l40s, twelve requests": ("8b", "l40s", ""), "1b-l4, twelve requests": ("1b", "l4", ""),
+    "8b-l4, the longest text": ("8b", "l4", "--fit max-model-len"),
+    "8b-l40s, GPUs": ("8b", "l40s:4", "--try arg:tensor-parallel-size=2 --try arg:tensor-parallel-size=4")}
 TOKENIZER = """
 import sys
 from tokenizers import Tokenizer, models, pre_tokenizers
@@ -84,6 +88,21 @@ def run(folder, python, row):
             f"{resident:.1f}"]
 
 
+def serve(folder, python, row):
+    """What the answer says, and what vLLM logs of the same."""
+    model, gpu, options = row
+    make_model(folder / "model", python, model)
+    (folder / "x").mkdir()
+    began = time.monotonic()
+    done = dry.dry(folder, [pathlib.Path(python).with_name("vllm"), "serve", folder / "model", "--load-format", "dummy", "--enforce-eager",
+                            "--max-model-len", "8192", "--port", "8731"], "--gpu", gpu, "--time", "600", *options.split(), timeout=1800,
+                   several=True)
+    said = [line.removeprefix("vramtrace dryrun: ") for line in done.error.splitlines() if re.search(
+        r"requests to|^✓|^✗|^!|KV cache: |^  arg:|as it is|^ +in use", line) and "INFO" not in line]
+    logged = re.findall(r"GPU KV cache size: [\d,]+ tokens|Maximum concurrency for .*", done.output + done.error)
+    return [*said, *logged, f"{time.monotonic() - began:.0f} s, status {done.status}"]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME")
@@ -98,6 +117,12 @@ def main():
             continue
         with tempfile.TemporaryDirectory() as folder:
             print(f"| {name} | {' | '.join(run(pathlib.Path(folder), arguments.python, row))} |", flush=True)
+    for name, row in SERVED.items():
+        if arguments.names and name not in arguments.names:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            lines = serve(pathlib.Path(folder), arguments.python, row)
+            print("\n".join(["", f"{name}:", "", *("    " + line for line in lines)]), flush=True)
 
 
 if __name__ == "__main__":

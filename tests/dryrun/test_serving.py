@@ -2,10 +2,11 @@
 import importlib.util
 import json
 import pathlib
+import subprocess
 
 import pytest
 
-from dry import python
+from dry import PROGRAM, PYTHON, dry, python
 
 found = importlib.util.find_spec("transformers")  # not imported: torch needs the simulated libraries
 is_there = found and (pathlib.Path(found.origin).parent / "generation" / "continuous_batching" / "cache_allocators").is_dir()
@@ -89,3 +90,25 @@ def test_each_request_gets_a_token(tmp_path):
     (tmp_path / "engine.py").write_text(ENGINE)
     done = python(tmp_path, tmp_path / "engine.py", options=["--gpu", "l4"])
     assert done.status == 0 and done.output.splitlines()[-1] == "[1, 1, 1] [0, 0, 0]", done.output + done.error
+
+
+SYMMETRIC = '''
+import os, torch, torch.distributed as dist, torch.distributed._symmetric_memory as symmetric
+torch.cuda.set_device(int(os.environ["RANK"]))
+dist.init_process_group("nccl")
+kept = symmetric.empty(8 << 20, dtype=torch.float32, device=torch.device("cuda", torch.cuda.current_device()))
+dist.all_reduce(torch.ones(1000, device="cuda"))
+dist.destroy_process_group()
+print("ended", flush=True)
+'''
+
+
+def test_symmetric_memory_is_communication(tmp_path):
+    """As servers' tensor parallel ranks have it for their own all-reduce: memory of the driver's, outside of the allocator."""
+    (tmp_path / "symmetric.py").write_text(SYMMETRIC)
+    done = dry(tmp_path, [PYTHON, "-m", "torch.distributed.run", "--nproc-per-node", "2", "symmetric.py"], "--gpu", "h100-80gb:2")
+    assert done.status == 0 and done.output.count("ended") == 2, done.output + done.error
+    for trace in done.trace.glob("*.vrt"):
+        shown = json.loads(subprocess.run([PROGRAM, "report", "--json", trace], capture_output=True, text=True, check=True).stdout)
+        held = shown["devices"][0]["peak"]["categories"]
+        assert 32 << 20 <= held["communication"] <= 36 << 20 and not held.get("unknown"), held

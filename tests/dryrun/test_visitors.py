@@ -30,8 +30,8 @@ def test_requests_that_fail_are_told(tmp_path):
 def test_a_server_is_left_alone(tmp_path, options):
     """If no requests are wanted, or it has no interface that is known: it runs until it is stopped, by Ctrl-C for example."""
     program = [SERVER, *([] if options else ["--silent"])]
-    running = subprocess.Popen([PROGRAM, "dryrun", "--gpu", "l4", *options, "-o", tmp_path / "x.vrt", PYTHON, *program], text=True, cwd=tmp_path,
-                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    running = subprocess.Popen([PROGRAM, "dryrun", "--gpu", "l4", *options, "-o", tmp_path / "x.vrt", PYTHON, *program], text=True,
+                               cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     pid = int(running.stdout.readline().split()[1])
     while not options:
         line = running.stderr.readline()
@@ -74,7 +74,8 @@ def test_a_program_that_ends_itself(tmp_path, how):
     (tmp_path / "refuses.py").write_text(REFUSES)
     done = dry(tmp_path, [PYTHON, "refuses.py", "--length", "2000", "--how", how], "--gpu", "l4", several=True)
     why = "ValueError: 2000 tokens need more than the pool has; the longest that is possible is 1234, see line 7"
-    assert done.status == 1 and "! failed on NVIDIA L4: " in done.error and f"\n  {why}\n" in done.error and "fits" not in done.error, done.error
+    assert done.status == 1 and "! failed on NVIDIA L4: " in done.error and f"\n  {why}\n" in done.error, done.error
+    assert "fits" not in done.error
     trace, = done.trace.glob("*.vrt")
     for command in ("report", "oom"):
         told = subprocess.run([PROGRAM, command, "--width", "300", trace], capture_output=True, text=True, check=True).stdout
@@ -87,7 +88,7 @@ def test_an_exception_of_the_main_thread(tmp_path):
     (tmp_path / "raises.py").write_text("import torch\nx = torch.empty(9, device='cuda')\nassert not x.numel(), 'nine of them'\n")
     done = python(tmp_path, tmp_path / "raises.py", options=["--gpu", "l4"])
     assert "! failed on" in done.error and "\n  AssertionError: nine of them\n" in done.error, done.error
-    (tmp_path / "ends.py").write_text("import sys, torch\nx = torch.empty(9, device='cuda')\ntry:\n    1 / 0\nexcept ArithmeticError:\n    pass\n")
+    (tmp_path / "ends.py").write_text("import torch\nx = torch.empty(9, device='cuda')\ntry:\n    1 / 0\nexcept Exception:\n    pass\n")
     done = python(tmp_path, tmp_path / "ends.py", options=["--gpu", "l4"])
     assert done.verdict == "✓ fits" and "ArithmeticError" not in done.error, done.error  # it was handled
 

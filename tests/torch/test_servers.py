@@ -1,4 +1,5 @@
 """Servers: an engine that is a library and runs in a process of its own, pools of pages for keys and values."""
+import json
 import pathlib
 import sys
 
@@ -161,3 +162,27 @@ def test_graphs_are_prepared_before_the_first_step(how, iterations, tmp_path):
     leak, = device["leaks"]
     apart = abs(leak["bytes_per_step"] - (1 << 20)) / (1 << 20)
     assert apart == 0 if how != "lazy" else apart < 1 / iterations, leak  # in the first steps of lazy, captures stand beside the block
+
+
+# The same engine under three names: the settings of one's server are not another's.
+@pytest.mark.parametrize("package, pool, weights", [
+    ("vllm", "--gpu-memory-utilization", "--tensor-parallel-size"), ("sglang", "--mem-fraction-static", "--tp-size"),
+    ("my_server", "", "")])
+def test_remedies_are_the_servers_settings(package, pool, weights, tmp_path):
+    folder = tmp_path / "lib" / "site-packages" / package
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text("")
+    build = "def build(width):\n    return torch.nn.Sequential(*(Block(width).cuda() for _ in range(8)))\n"
+    (folder / "engine.py").write_text(ENGINE + build)
+    (tmp_path / "serve.py").write_text(f"import sys, torch\nfrom {package} import engine\n"
+                                       "width, pages, rows = map(int, sys.argv[1:])\n"
+                                       "model = engine.build(width)\n"
+                                       "kept = engine.allocate_kv_cache(4, pages)\n"
+                                       "with torch.no_grad():\n    model(torch.empty(64, width, device='cuda'))\n    engine.sample(rows)\n")
+    for arguments, cause, setting in (([512, 6000, 20_000], "pool", pool), ([8192, 4, 100], "weights", weights)):
+        trace = tmp_path / f"{cause}.vrt"
+        run([PYTHON, tmp_path / "serve.py", *arguments], trace, check=False, VRAMTRACE_STANDIN_MEMORY="2GiB",
+            PYTHONPATH=str(tmp_path / "lib" / "site-packages"))
+        told = vramtrace("oom", "--json", trace).stdout
+        first = json.loads(told)["last"]["causes"][0]
+        assert cause in first["what"] and (setting in first["remedy"] if setting else "--" not in first["remedy"]), first

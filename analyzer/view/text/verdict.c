@@ -69,7 +69,7 @@ static void inference_cache(struct vt_print *print, const struct vt_inference *i
             fprintf(out, ", %s sequence%s of %s", VT_COUNT(inference->pool_sequences),
                     inference->pool_sequences == 1 ? "" : "s", VT_COUNT(inference->longest));
         if (inference->pool_used_blocks)
-            fprintf(out, ", up to %s seen in use", VT_COUNT(inference->pool_used_blocks));
+            fprintf(out, ", up to %s blocks seen in use", VT_COUNT(inference->pool_used_blocks));
         vt_end_labelled(print, "KV cache");
         return;
     }

@@ -1,7 +1,7 @@
 """What a dry run changes inside the program's Python, each part after the import of the module that it is about.
 
-Settings are environment variables: VRAMTRACE_DRYRUN_VALUES (on), _STEPS, _BATCHES, _RANDOM_WEIGHTS, _FAKE_DATA, _TRY, _REQUESTS. A part that
-fails says so in a line on stderr, and the program goes on without it."""
+Settings are environment variables: VRAMTRACE_DRYRUN_VALUES (on), _STEPS, _BATCHES, _REQUESTS, _RANDOM_WEIGHTS, _FAKE_DATA, _TRY. A part
+that fails says so in a line on stderr, and the program goes on without it."""
 import contextlib
 import ctypes
 import functools
