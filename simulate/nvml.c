@@ -207,6 +207,8 @@ EXPORT nvmlReturn_t nvmlDeviceGetGpuFabricInfoV(nvmlDevice_t card, unsigned *inf
     (void)card;
     if (!is_usable())
         return UNINITIALIZED;
+    if ((*info & 0xffffff) < sizeof *info)
+        return INVALID;
     memset(info + 1, 0, (*info & 0xffffff) - sizeof *info);
     return SUCCESS;
 }

@@ -36,7 +36,7 @@ struct vt_arguments {
         size_t count;
     } tries;
     bool advise; /* oom */
-    bool brief;  /* text for an assistant, with its data if `json` */
+    bool brief;                       /* text for an assistant, with its data if `json` */
     char **operands;
     int operand_count;
     char *found_path, *found[2]; /* a trace that was not named (owned), and the operands with it */

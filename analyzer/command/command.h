@@ -33,7 +33,7 @@ enum vt_command_group {
 #define VT_COMMANDS(X)                                                                                       \
     X(RUN, RECORD, "run", vt_command_run, WORDS, "[OPTIONS] COMMAND...",                                     \
       "run a command and record its GPU memory use")                                                         \
-    X(DRYRUN, RECORD, "dryrun", vt_command_dryrun, WORDS, "[OPTIONS] COMMAND...",                            \
+    X(DRYRUN, RECORD, "dryrun", vt_command_dryrun, WORDS, "[OPTIONS] COMMAND...",                           \
       "run a command on a simulated GPU: would it fit?")                                                     \
     X(TOP, RECORD, "top", vt_command_top, PATHS, "[OPTIONS] [PID|DIR...]",                                   \
       "live view of recorded processes, per GPU")                                                            \

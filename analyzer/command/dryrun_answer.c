@@ -427,14 +427,13 @@ struct vt_dry_outcome vt_dryrun_answer(const struct vt_gpu *gpu, const struct vt
         outcome = (struct vt_dry_outcome){.told = true,
                                           .ran_out = parts.worst->ran_out,
                                           .timed_out = end->timed_out,
-                                          .failed = has_failed(&parts, end),
                                           .pool_tokens = device->inference.pool_tokens,
                                           .pool_sequences = device->inference.pool_sequences,
                                           .longest = device->inference.longest,
                                           .used_bytes = device->peak.state.used_bytes,
                                           .needed_bytes = parts.worst->needed_bytes,
                                           .total_bytes = device->total_bytes};
-        if (outcome.failed)
+        if (has_failed(&parts, end))
             read_reason(outcome.reason, sizeof outcome.reason);
         propose_all(&outcome, parts.worst);
         if (outcome.ran_out)

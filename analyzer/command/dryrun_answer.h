@@ -17,7 +17,7 @@ struct vt_gpu {
 
 /* Of the GPU that needs most. Has no pointers: it is passed between processes. */
 struct vt_dry_outcome {
-    bool told, ran_out, timed_out, failed;          /* failed: by itself, not for lack of memory */
+    bool told, ran_out, timed_out;
     uint64_t used_bytes, needed_bytes, total_bytes; /* at most: in use, and with all that is reserved */
     uint64_t pool_tokens, pool_sequences, longest;  /* of a server: what it has room for; 0 = not known */
     char reason[512];                  /* if it failed: the exception that ended it first; "" = not known */

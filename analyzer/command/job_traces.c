@@ -110,7 +110,8 @@ static void read_all(struct reading *reading)
     unsigned started = 0, wanted = vt_processors();
     size_t count = reading->count;
 
-    while (started < wanted && started < count && !vt_thread_begin(&threads[started], read_traces, reading))
+    while (started < wanted && started < count &&
+           !vt_thread_begin(&threads[started], read_traces, reading))
         started++;
     if (!started)
         read_traces(reading);

@@ -67,11 +67,8 @@ int vt_columns(FILE *out)
 
 struct vt_view_style vt_style(const struct vt_arguments *arguments, const struct vt_output *output)
 {
-    struct vt_view_style style = {.by = arguments->by,
-                                  .top = arguments->top,
-                                  .all = arguments->all,
-                                  .full = arguments->full,
-                                  .brief = arguments->brief};
+    struct vt_view_style style = {
+        .by = arguments->by, .top = arguments->top, .all = arguments->all, .full = arguments->full, .brief = arguments->brief};
     FILE *terminal = output->paged ? stdout : output->stream;
     struct winsize size;
 

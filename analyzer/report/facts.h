@@ -39,11 +39,9 @@ struct vt_trace_facts {
     uint64_t omitted_events; /* of these, not examined one by one: blocks that come and go between the moments
                                 shown */
     const char *state; /* of the file: "recording", "complete", "stopped", "killed", "snapshot", "unknown" */
-    const char *outcome; /* in a few words: "complete", "incomplete: disk full" */
-    const char *
-        simulated; /* the GPU of a dry run and what was computed: "NVIDIA L4, values on"; NULL = a real one */
-    const char *ended_by; /* of a dry run: the Python exception that ended the process, "ValueError: ...";
-                             NULL = none */
+    const char *outcome;   /* in a few words: "complete", "incomplete: disk full" */
+    const char *simulated; /* a dry run's GPU and what was computed: "NVIDIA L4, values on"; NULL = real */
+    const char *ended_by;  /* a dry run's Python exception that ended it: "ValueError: ..."; NULL = none */
     const char *end_text; /* of a process that did not end in order: "interrupted (Ctrl-C)"; "" = not known */
     char ended_text[128]; /* whether it is complete: "yes", "no: incomplete, the file is damaged" */
     bool complete;        /* the process ended in order and all that it committed is here */

@@ -26,10 +26,12 @@ ROWS = {  # model, GPUs, arguments
     "small-h100": ("small", "h100-80gb", ""), "1b-h100": ("1b", "h100-80gb", "max_model_len=8192"),
     "8b-h100": ("8b", "h100-80gb", "max_model_len=8192"), "8b-h100-graphs": ("8b", "h100-80gb", "max_model_len=8192 --graphs"),
     "8b-h100-tp2": ("8b", "h100-80gb:2", "max_model_len=8192 --tp 2")}
-SERVED = {  # model, GPUs, options of the dry run: `vllm serve`, asked and ended by the dry run
-    "8b-l40s, twelve requests": ("8b", "l40s", ""), "1b-l4, twelve requests": ("1b", "l4", ""),
-    "8b-l4, the longest text": ("8b", "l4", "--fit max-model-len"),
-    "8b-l40s, GPUs": ("8b", "l40s:4", "--try arg:tensor-parallel-size=2 --try arg:tensor-parallel-size=4")}
+SERVED = {  # model, GPUs, options of the dry run, and of `vllm serve`, which the dry run asks and ends
+    "8b-l40s, twelve requests": ("8b", "l40s", "", ""), "1b-l4, twelve requests": ("1b", "l4", "", ""),
+    "8b-l4, the longest text": ("8b", "l4", "--fit max-model-len", ""),
+    "8b-l40s, GPUs": ("8b", "l40s:4", "--try arg:tensor-parallel-size=2 --try arg:tensor-parallel-size=4", ""),
+    "8b on 14 GiB, the weights do not fit": ("8b", "l4:2", "--gpu-memory 14GiB --try arg:tensor-parallel-size=2", ""),
+    "8b-l4, too large a pool": ("8b", "l4", "--try arg:kv-cache-memory-bytes=4G", "--kv-cache-memory-bytes 6G")}
 TOKENIZER = """
 import sys
 from tokenizers import Tokenizer, models, pre_tokenizers
@@ -43,12 +45,12 @@ LOGGED = {"weights": r"Model loading took ([\d.]+) GiB", "kv": r"Available KV ca
           "tokens": r"GPU KV cache size: ([\d,]+) tokens"}
 
 
-def make_model(folder, python, model):
+def make_model(folder, python, model, positions=8192):
     layers, width, inner, heads, kv_heads, words = MODELS[model]
     folder.mkdir()
     config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": width, "intermediate_size": inner,
               "num_hidden_layers": layers, "num_attention_heads": heads, "num_key_value_heads": kv_heads, "vocab_size": words,
-              "max_position_embeddings": 8192, "rms_norm_eps": 1e-5, "rope_theta": 500000.0, "hidden_act": "silu",
+              "max_position_embeddings": positions, "rms_norm_eps": 1e-5, "rope_theta": 500000.0, "hidden_act": "silu",
               "tie_word_embeddings": False, "torch_dtype": "bfloat16", "bos_token_id": 1, "eos_token_id": 2}
     (folder / "config.json").write_text(json.dumps(config))
     subprocess.run([python, "-c", TOKENIZER, folder], check=True, capture_output=True)
@@ -90,15 +92,15 @@ def run(folder, python, row):
 
 def serve(folder, python, row):
     """What the answer says, and what vLLM logs of the same."""
-    model, gpu, options = row
-    make_model(folder / "model", python, model)
+    model, gpu, options, more = row
+    make_model(folder / "model", python, model, positions=131072)
     (folder / "x").mkdir()
     began = time.monotonic()
     done = dry.dry(folder, [pathlib.Path(python).with_name("vllm"), "serve", folder / "model", "--load-format", "dummy", "--enforce-eager",
-                            "--max-model-len", "8192", "--port", "8731"], "--gpu", gpu, "--time", "600", *options.split(), timeout=1800,
-                   several=True)
+                            "--max-model-len", "8192", "--port", "8731", *more.split()], "--gpu", gpu, "--time", "600", *options.split(),
+                   timeout=1800, several=True)
     said = [line.removeprefix("vramtrace dryrun: ") for line in done.error.splitlines() if re.search(
-        r"requests to|^✓|^✗|^!|KV cache: |^  arg:|as it is|^ +in use", line) and "INFO" not in line]
+        r"requests to|^✓|^✗|^!|KV cache: |^  (arg:|try: )|as it is|^ +in use", line) and "INFO" not in line]
     logged = re.findall(r"GPU KV cache size: [\d,]+ tokens|Maximum concurrency for .*", done.output + done.error)
     return [*said, *logged, f"{time.monotonic() - began:.0f} s, status {done.status}"]
 

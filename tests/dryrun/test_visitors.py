@@ -19,6 +19,13 @@ def test_a_server_is_asked_and_ends(tmp_path, requests):
     assert f"{requests} of {requests} requests to /v1/completions were answered" in done.error and done.verdict == "✓ fits"
 
 
+@pytest.mark.parametrize("arguments", [["--texts"], ["--path", "/v1/chat/completions"], ["--path", "/v1/embeddings"]])
+def test_what_servers_are_asked(tmp_path, arguments):
+    done = python(tmp_path, SERVER, *arguments, options=["--gpu", "l4"])
+    assert done.status == 0 and done.output.splitlines()[-1] == "served 12, the longest 4016", done.output + done.error
+    assert f"12 of 12 requests to {arguments[-1] if arguments[1:] else '/v1/completions'} were" in done.error, done.error
+
+
 def test_requests_that_fail_are_told(tmp_path):
     done = python(tmp_path, SERVER, "--most", "90", options=["--gpu", "l4"])  # a short one, with its answer, and no longer one
     assert done.status == 0 and "12 of 12 requests" in done.error, done.error

@@ -186,3 +186,17 @@ def test_remedies_are_the_servers_settings(package, pool, weights, tmp_path):
         told = vramtrace("oom", "--json", trace).stdout
         first = json.loads(told)["last"]["causes"][0]
         assert cause in first["what"] and (setting in first["remedy"] if setting else "--" not in first["remedy"]), first
+
+
+@pytest.mark.parametrize("before", ["1", "0"])
+def test_one_pool_in_two_runs(before, tmp_path):
+    """A smaller one is one change, also where an inspection saw what holds it in one run only."""
+    (tmp_path / "lib" / "site-packages").mkdir(parents=True)
+    (tmp_path / "lib" / "site-packages" / "tiny_engine.py").write_text(ENGINE)
+    (tmp_path / "serve.py").write_text(SCRIPT.replace("sys.argv[1]", "'fork', pages=int(sys.argv[1])"))
+    for pages, inspect in ((256, before), (200, "1")):
+        run([PYTHON, tmp_path / "serve.py", pages], tmp_path / f"{pages}.vrt", PYTHONPATH=str(tmp_path / "lib" / "site-packages"),
+            VRAMTRACE_INSPECT=inspect)
+    told = vramtrace("diff", "--width", "140", tmp_path / "256.vrt", tmp_path / "200.vrt").stdout
+    changed = [line.split() for line in told.split("By line")[1].splitlines() if "allocate_kv_cache" in line or "KV" in line]
+    assert len(changed) == 1 and f"−{POOL * 56 // 256 >> 20} MiB" in " ".join(changed[0]), told

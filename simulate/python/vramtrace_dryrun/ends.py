@@ -1,9 +1,9 @@
 """Why a program failed: the exception that ended its main thread, or a process of multiprocessing. A mark in the trace for reports, and a
 note for the answer: the first is the cause, others follow from it."""
 import atexit
+import contextlib
 import ctypes
 import sys
-import traceback
 
 MOST = 900  # bytes of a mark
 
@@ -14,7 +14,8 @@ def note(error):
     mark = getattr(ctypes.CDLL(None), "vramtrace_mark", None)
     if mark:
         mark(f"vramtrace: ended by {text}".encode())
-    write("ended", text, applied=False)
+    with contextlib.suppress(OSError):
+        write("ended", text, applied=False)
 
 
 def begin():
@@ -29,6 +30,7 @@ def begin():
 
 def install(process):
     """multiprocessing.process, which prints what ended a process, and goes on to its end."""
+    import traceback
     own = traceback.print_exc
 
     def print_exc(*args, **kwargs):

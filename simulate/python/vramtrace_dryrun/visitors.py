@@ -2,7 +2,6 @@
 the server ends, as if all had been served. Servers with OpenAI's interface are known; another one waits for whoever asks it."""
 import concurrent.futures
 import json
-import os
 import ssl
 import threading
 import urllib.error
@@ -33,7 +32,7 @@ opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.req
 
 
 def address_of(server):
-    """NULL: it listens at a path."""
+    """None: it listens at a path."""
     for each in server.servers:
         for one in each.sockets:
             place = one.getsockname()
@@ -82,7 +81,7 @@ def install(module):
 
     async def startup(self, *args, **kwargs):
         await own(self, *args, **kwargs)
-        if self.started and getattr(self, "servers", None) and os.environ.get("VRAMTRACE_SIMULATION"):
+        if self.started and getattr(self, "servers", None) and self.config.workers == 1:  # of several, the others go on
             threading.Thread(target=visit, args=(self, count), daemon=True).start()
 
     if count:

@@ -1,5 +1,5 @@
-"""A small server of texts with part of OpenAI's interface, over uvicorn: serve_http.py [--silent] [--most TOKENS]. At its end it prints how
-many requests it answered, and the longest."""
+"""A small server of texts with part of OpenAI's interface, over uvicorn: serve_http.py [--silent] [--most TOKENS] [--path PATH]
+[--texts]. At its end it prints how many requests it answered, and the longest."""
 import argparse
 import asyncio
 import json
@@ -12,6 +12,8 @@ import uvicorn
 parser = argparse.ArgumentParser()
 parser.add_argument("--silent", action="store_true", help="only /ready")
 parser.add_argument("--most", type=int, default=4096)
+parser.add_argument("--path", default="/v1/completions", help="what it answers")
+parser.add_argument("--texts", action="store_true", help="no lists of tokens")
 arguments = parser.parse_args()
 model = torch.nn.Linear(64, 64, device="cuda")
 asked = []
@@ -30,6 +32,16 @@ async def read(receive):
     return json.loads(body)
 
 
+def tokens_of(question):
+    """Of the prompt, of the messages or of the input; None: it is not understood."""
+    asked_for = question.get("prompt") or question.get("input") or question.get("messages")
+    if isinstance(asked_for, str):
+        return len(asked_for.split())
+    if isinstance(asked_for[0], int):
+        return None if arguments.texts else len(asked_for)
+    return sum(len(message["content"].split()) for message in asked_for)
+
+
 async def application(scope, receive, send):
     if scope["type"] == "lifespan":
         while True:
@@ -39,11 +51,11 @@ async def application(scope, receive, send):
                 return
     if scope["path"] == "/v1/models" and not arguments.silent:
         return await answer(send, 200, {"data": [{"id": "small", "max_model_len": arguments.most}]})
-    if scope["path"] != "/v1/completions" or arguments.silent:
+    if scope["path"] != arguments.path or arguments.silent:
         return await answer(send, 404, {})
     question = await read(receive)
-    tokens = len(question["prompt"]) if isinstance(question["prompt"], list) else len(question["prompt"].split())
-    if question["model"] != "small" or tokens + question["max_tokens"] > arguments.most:
+    tokens = tokens_of(question)
+    if question["model"] != "small" or not tokens or tokens + question.get("max_tokens", 0) > arguments.most:
         return await answer(send, 400, {})
     with torch.no_grad():
         model(torch.empty(tokens, 64, device="cuda"))
