@@ -85,7 +85,7 @@ static void put_row(const struct vt_trial *trial, const struct vt_trial *first, 
     else
         put_saved(compared, first->needed_bytes, trial->needed_bytes, out);
     fprintf(out, "  %s", vt_trial_failed(trial) ? "failed" : trial->outcome.ran_out ? "✗" : "✓");
-    if (first->outcome.pool_tokens && vt_trial_fits(trial))
+    if (trial->outcome.pool_tokens && vt_trial_fits(trial))
         fprintf(out, "%14s", vt_format_count(trial->outcome.pool_tokens, text));
     fputc('\n', out);
 }
@@ -120,10 +120,11 @@ static void put_verdict(const struct vt_trial *first, const struct vt_trial *bes
 {
     char needed[32], total[32], less[32];
 
-    if (best && first->outcome.pool_tokens) {
+    if (best && best->outcome.pool_tokens) {
         fprintf(out, "✓ %s%s: %s tokens\n",
-                best == first ? "fits, and nothing that was tried has room for more"
-                              : "has room for most with ",
+                best == first          ? "fits, and nothing that was tried has room for more"
+                : vt_trial_fits(first) ? "has room for most with "
+                                       : "fits with ",
                 best->changes, vt_format_count(best->outcome.pool_tokens, total));
         return;
     }
@@ -136,6 +137,10 @@ static void put_verdict(const struct vt_trial *first, const struct vt_trial *bes
     else
         fprintf(out, "✗ nothing that was tried makes it fit; %s needs least: ", least->changes);
     best = best ? best : least;
+    if (!best->need_known) {
+        fprintf(out, "it is not known how much it needs\n");
+        return;
+    }
     fprintf(out, "%s of %s", vt_format_bytes(best->needed_bytes, needed),
             vt_format_bytes(best->outcome.total_bytes, total));
     if (vt_trial_saves(best, first))
@@ -235,7 +240,7 @@ void vt_put_trials(const struct vt_trial *trials, size_t count, const struct vt_
 
     put_verdict(trials, best, least, out);
     fprintf(out, "  %-*s%10s%10s%10s%10s  fits%s\n", NAME_COLUMNS, "", "in use", "saved", "needs", "saved",
-            trials->outcome.pool_tokens ? "  KV tokens" : "");
+            best && best->outcome.pool_tokens ? "  KV tokens" : "");
     if (all)
         put_all(trials, count, out);
     else

@@ -28,6 +28,7 @@ static struct {
     const struct vt_runner *runner;
     char **words;
     bool is_child;
+    bool takes_all; /* a server, whose pool takes what a GPU has: a larger one does not show its need */
 } runs;
 
 static volatile sig_atomic_t child_pid, was_stopped;
@@ -253,11 +254,19 @@ static struct vt_trial *run_next(const char *changes, bool ample)
 static void learn_need(struct vt_trial *trial)
 {
     const struct vt_dry_outcome ran_out = trial->outcome;
+    const int status = trial->status;
 
     vt_say("run %zu%s%s, on a larger GPU, to learn how much it needs", runs.count,
            trial->changes[0] ? ": " : "", trial->changes);
     *trial = *run_next(trial->changes, true);
     runs.count--;
+    runs.takes_all = trial->outcome.pool_tokens > 0;
+    if (runs.takes_all) {
+        trial->outcome = ran_out;
+        trial->status = status;
+        trial->need_known = false;
+        return;
+    }
     trial->outcome.ran_out = true;
     trial->outcome.total_bytes = ran_out.total_bytes;
     if (!trial->outcome.proposals[0][0])
@@ -294,10 +303,10 @@ const struct vt_trial *vt_trial_with(const char *changes)
         return NULL;
     if (changes[0])
         vt_say("run %zu: %s", runs.count + 1, changes);
-    if (runs.count && runs.items[0].outcome.ran_out && !runs.wanted->fit)
+    if (runs.count && runs.items[0].outcome.ran_out && !runs.wanted->fit && !runs.takes_all)
         return try_ample(changes);
     trial = run_next(changes, false);
-    if (trial->outcome.ran_out && !runs.wanted->fit && !was_stopped)
+    if (trial->outcome.ran_out && !runs.wanted->fit && !runs.takes_all && !was_stopped)
         learn_need(trial);
     return trial;
 }
@@ -313,9 +322,9 @@ static const struct vt_trial *find_best(void)
     for (size_t i = 0; i < runs.count; i++) {
         const struct vt_trial *run = &runs.items[i];
 
-        if (vt_trial_fits(run) && (!best || (runs.items[0].outcome.pool_tokens
-                                                 ? run->outcome.pool_tokens > best->outcome.pool_tokens
-                                                 : run->needed_bytes < best->needed_bytes)))
+        if (vt_trial_fits(run) && (!best || run->outcome.pool_tokens > best->outcome.pool_tokens ||
+                                   (run->outcome.pool_tokens == best->outcome.pool_tokens &&
+                                    run->needed_bytes < best->needed_bytes)))
             best = run;
     }
     return best;

@@ -112,3 +112,37 @@ def test_symmetric_memory_is_communication(tmp_path):
         shown = json.loads(subprocess.run([PROGRAM, "report", "--json", trace], capture_output=True, text=True, check=True).stdout)
         held = shown["devices"][0]["peak"]["categories"]
         assert 32 << 20 <= held["communication"] <= 36 << 20 and not held.get("unknown"), held
+
+
+# A server that lays out all that is left of the GPU; its objects are where vLLM's are.
+TAKES_ALL = '''
+import ctypes, sys, torch
+from vllm import CacheConfig
+parts = int(sys.argv[2])
+total = torch.cuda.get_device_properties(0).total_memory
+with torch.device("cuda"):
+    model = torch.nn.Sequential(*(torch.nn.Linear(8192, 8192, bias=False) for _ in range(16 // parts)))
+def allocate_kv_cache(blocks):
+    return torch.empty(blocks, 1 << 20, dtype=torch.uint8, device="cuda")
+config = CacheConfig((total * 9 // 10 - (4 << 30) // parts - (1 << 28)) >> 20, 16)
+pool = allocate_kv_cache(config.num_gpu_blocks)
+with torch.no_grad():
+    for _ in range(8):
+        model(torch.empty(4, 8192, device="cuda"))
+ctypes.CDLL(None).vramtrace_inspect(b"served")
+'''
+CONFIG = "class CacheConfig:\n    def __init__(self, blocks, tokens):\n        self.num_gpu_blocks, self.block_size = blocks, tokens\n"
+
+
+def test_a_pool_that_takes_what_there_is(tmp_path):
+    """A larger GPU does not show what such a server needs: what is tried runs on the given one, and counts tokens."""
+    (tmp_path / "vllm").mkdir()
+    (tmp_path / "vllm" / "__init__.py").write_text(CONFIG)
+    (tmp_path / "serve.py").write_text(TAKES_ALL)
+    tries = [word for parts in (2, 4) for word in ("--try", f"arg:parts={parts}")]
+    done = dry(tmp_path, [PYTHON, "serve.py", "--parts", "1"], "--gpu", "l4", "--gpu-memory", "3GiB", *tries, "--json", "x.json")
+    tokens = {parts: (((3 << 30) * 9 // 10 - (4 << 30) // parts - (1 << 28)) >> 20) * 16 for parts in (2, 4)}
+    assert done.status == 1 and f"✓ fits with arg:parts=4: {tokens[4]:,} tokens" in done.error, done.error
+    rows = {row["changes"]: row for row in json.loads((tmp_path / "x.json").read_text())["trials"]}
+    assert not rows[""]["fits"] and rows[""]["needed_bytes"] is None, rows
+    assert {parts: rows[f"arg:parts={parts}"]["kv_pool_tokens"] for parts in (2, 4)} == tokens, rows
