@@ -31,7 +31,7 @@ SERVED = {  # model, GPUs, options of the dry run, and of `vllm serve`, which th
     "8b-l4, the longest text": ("8b", "l4", "--fit max-model-len", ""),
     "8b-l40s, GPUs": ("8b", "l40s:4", "--try arg:tensor-parallel-size=2 --try arg:tensor-parallel-size=4", ""),
     "8b on 14 GiB, the weights do not fit": ("8b", "l4:2", "--gpu-memory 14GiB --try arg:tensor-parallel-size=2", ""),
-    "8b-l4, too large a pool": ("8b", "l4", "--try arg:kv-cache-memory-bytes=4G", "--kv-cache-memory-bytes 6G")}
+    "8b-l4, a pool of 6 GiB, which fills the GPU": ("8b", "l4", "--try arg:kv-cache-memory-bytes=4G", "--kv-cache-memory-bytes 6G")}
 TOKENIZER = """
 import sys
 from tokenizers import Tokenizer, models, pre_tokenizers
