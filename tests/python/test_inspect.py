@@ -303,11 +303,11 @@ def test_what_servers_know_of_their_pool():
     free = made("FreeBlocks", "vllm", num_free_blocks=90)
     engine = made("Engine", "vllm", pool=made("BlockPool", "vllm", num_gpu_blocks=100, free_block_queue=free),
                   config=made("CacheConfig", "vllm", num_gpu_blocks=None, block_size=16),
-                  scheduler=made("Scheduler", "vllm", running=[1, 2, 3]), other=made("Scheduler", "torch", running=[1]))
+                  scheduler=made("Scheduler", "vllm", running=[1, 2, 3], max_model_len=8192), other=made("Scheduler", "torch", running=[1]))
     assert sorted(kinds(inspect(census_ns=10**9, engine=engine), "K")) == sorted([
-        ["100", "", "", "90", ""], ["", "16", "", "", ""], ["", "", "", "", "3"]])
+        ["100", "", "", "90", "", ""], ["", "16", "", "", "", ""], ["", "", "", "", "3", "8192"]])
     paged = made("PagedAttentionCache", "transformers", num_blocks=8, max_tokens_read=256)
-    assert kinds(inspect(census_ns=10**9, paged=paged), "K") == [["8", "", "256", "", ""]]
+    assert kinds(inspect(census_ns=10**9, paged=paged), "K") == [["8", "", "256", "", "", ""]]
 
 
 def test_state_of_what_a_wrapper_keeps():

@@ -70,7 +70,7 @@ def visit(server, count):
         asked = [visitors.submit(ask, address + path, content(tokens)) for tokens in lengths]
     failed = [one.exception() for one in asked if one.exception()]
     say(f"{count - len(failed)} of {count} requests to {path} were answered"
-        f"{f', one of {longest:,} tokens' if not asked or not asked[0].exception() else ''}"
+        f"{f', one of {longest:,} tokens' if asked and not asked[0].exception() else ''}"
         f"{f' ({failed[0]})' if failed else ''}; the server ends")
     server.should_exit = True
 
