@@ -8,6 +8,7 @@
 #include "attribute/event_phases.h"
 #include "attribute/warm_up.h"
 #include "base/allocate.h"
+#include "trace/digest_events.h"
 
 #define NONE UINT32_MAX
 #define LAUNCHED 0 /* the model of all graphs that are launched outside of modules */
@@ -244,6 +245,11 @@ static bool is_companion(const struct search *search, uint32_t last, const struc
            are_in_sequence(search->finder->trace, before->stack_id, kind->stack_id);
 }
 
+static bool is_counted(const struct search *search, const struct vt_model_call *call)
+{
+    return search->finder->trace->events[call->event].kind == VT_EVENT_CALL;
+}
+
 /* Which calls follow which. */
 static void read_order(struct search *search)
 {
@@ -254,11 +260,12 @@ static void read_order(struct search *search)
         struct thread *thread = &search->threads[call->thread];
         const uint32_t model = model_of(search->kinds, call->kind);
         search->kinds[model].count++;
-        if (thread->last != NONE) {
+        if (thread->last != NONE && !is_counted(search, call)) {
             search->kinds[model].repeats += model_of(search->kinds, thread->last) == model;
             note_next(&search->kinds[thread->last], call->kind);
         }
-        thread->last = call->kind;
+        /* after calls that are only counted, the next one may be any part of a round */
+        thread->last = is_counted(search, call) ? NONE : call->kind;
     }
 }
 
@@ -288,6 +295,27 @@ static void find_passes(struct search *search)
     free(rounds);
 }
 
+/* Of calls that are only counted, as many are passes as of the others. */
+static void count_passes(struct search *search)
+{
+    struct vt_model_calls *calls = search->calls;
+    size_t passes = 0, seen = 0;
+
+    for (size_t i = 0; i < calls->count; i++)
+        if (!is_counted(search, &calls->items[i])) {
+            passes += calls->items[i].is_pass;
+            seen++;
+        }
+    for (size_t i = 0; i < calls->count; i++) {
+        struct vt_model_call *call = &calls->items[i];
+        const uint32_t begun = vt_calls_begun(&search->finder->trace->events[call->event]);
+
+        call->passes = is_counted(search, call) && seen
+                           ? (uint32_t)((double)begun * (double)passes / (double)seen + 0.5)
+                           : begun;
+    }
+}
+
 void vt_model_calls_find(const struct vt_finder *finder, struct vt_model_calls *calls)
 {
     struct search search = {.finder = finder, .calls = calls};
@@ -300,6 +328,7 @@ void vt_model_calls_find(const struct vt_finder *finder, struct vt_model_calls *
     calls->first_event = vt_warm_up_drop(finder, calls);
     read_order(&search);
     find_passes(&search);
+    count_passes(&search);
     vt_index_free(&search.kind_of);
     vt_index_free(&search.kind_of_part);
     free(search.places);

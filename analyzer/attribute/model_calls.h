@@ -14,6 +14,7 @@ struct vt_model_call {
     uint32_t kind;   /* the same for calls of one model from one place */
     bool has_input;  /* its thread got or made values between the call before and this one */
     bool is_pass;    /* a forward pass begins, not a further part of one */
+    uint32_t passes; /* if so, how many: of calls that are only counted more than one */
 };
 
 struct vt_model_calls {

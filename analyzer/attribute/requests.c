@@ -10,7 +10,6 @@
 #include "attribute/event_phases.h"
 #include "attribute/model_calls.h"
 #include "base/allocate.h"
-#include "trace/digest_events.h"
 
 #define NONE UINT32_MAX
 #define LEVELS 3u /* functions without a known name that are looked at, from the model's caller on */
@@ -27,8 +26,8 @@ struct place {
 struct function {
     uint32_t passes, requests;
     uint32_t threads, returns; /* that it ran on; how often it came back after its thread was outside of it */
-    uint32_t first;            /* place with which a call begins; NONE = returns tell. Until it is settled: the
-                                * lowest place that it came to more than once, else once */
+    uint32_t first; /* place with which a call begins; NONE = returns tell. Until it is settled: the
+                     * lowest place that it came to more than once, else once */
     bool is_told;
 };
 
@@ -193,8 +192,8 @@ static void find_first_places(struct search *search)
         const struct place *place = &search->places[i];
         uint32_t *first = &search->functions[place->function].first;
         const struct place *best = *first == NONE ? place : &search->places[*first];
-        if (*first == NONE || ((place->visits > 1) != (best->visits > 1) ? place->visits > 1
-                                                                         : place->offset < best->offset))
+        if (*first == NONE ||
+            ((place->visits > 1) != (best->visits > 1) ? place->visits > 1 : place->offset < best->offset))
             *first = i;
     }
 }
@@ -252,7 +251,7 @@ void vt_requests_find(const struct vt_finder *finder, const struct vt_model_call
     for (size_t i = 0; i < calls->count; i++) {
         search.is_pass[calls->items[i].event] = calls->items[i].is_pass;
         if (calls->items[i].is_pass)
-            requests->passes += i ? vt_calls_begun(&trace->events[calls->items[i].event]) : 1;
+            requests->passes += i ? calls->items[i].passes : 1;
     }
     requests->are_named = find_named_frames(&search);
     for (uint32_t level = 0; level < (requests->are_named ? 1 : LEVELS) && !requests->are_told; level++) {

@@ -4,7 +4,6 @@
 #include "attribute/event_phases.h"
 #include "attribute/model_calls.h"
 #include "attribute/requests.h"
-#include "trace/digest_events.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -311,13 +310,11 @@ static void find_boundaries(struct vt_finder *finder, uint32_t *begins_step)
 }
 
 /* Without backward, each forward pass is a step. */
-static void mark_passes(const struct vt_finder *finder, const struct vt_model_calls *calls,
-                        uint32_t *begins_step)
+static void mark_passes(const struct vt_model_calls *calls, uint32_t *begins_step)
 {
     for (size_t i = 1; i < calls->count; i++) /* the first is in the first step anyway */
         if (calls->items[i].is_pass)
-            begins_step[calls->items[i].event] =
-                vt_calls_begun(&finder->trace->events[calls->items[i].event]);
+            begins_step[calls->items[i].event] = calls->items[i].passes;
 }
 
 static bool is_step_mark(const struct vt_trace *trace, uint32_t event)
@@ -415,7 +412,7 @@ uint32_t vt_steps_find(struct vt_finder *finder, uint32_t *begins_step)
         first = calls.first_event;
         vt_requests_find(finder, &calls, &finder->phases->requests);
         if (!marked)
-            mark_passes(finder, &calls, begins_step);
+            mark_passes(&calls, begins_step);
         vt_model_calls_free(&calls);
     } else if (!marked) {
         find_launches(finder, begins_step);

@@ -275,6 +275,30 @@ def test_each_request_counts(how, tmp_path):
         assert inference[0]["steps"]["bytes"] == inference[1]["steps"]["bytes"]
 
 
+HEADED = """
+import torch
+from torch import nn
+model = nn.Sequential(*(nn.Sequential(nn.Linear(256, 256), nn.ReLU()) for _ in range(4))).cuda().eval()
+head = nn.Linear(256, 4096).cuda().eval()
+def iterate(rows):
+    hidden = model(torch.empty(rows, 256, device="cuda"))
+    chosen = torch.zeros(2, 256, device="cuda")
+    return head(chosen).argmax(-1)
+with torch.inference_mode():
+    for i in range(3000):
+        iterate(8 + i % 5)
+"""
+
+
+def test_a_head_is_no_pass_of_its_own(tmp_path):
+    """A second model in each round: calls that are only counted are passes in the same part as those that are seen."""
+    run([PYTHON, "-c", HEADED], tmp_path / "recorded.vrt")
+    subprocess.run([RECHAIN, tmp_path / "recorded.vrt", tmp_path / "chains.vrt", "10000"], check=True)
+    parts = [json.loads(vramtrace("report --json", tmp_path / "chains.vrt", above=above)) for above in (1000, None)]
+    assert parts[0]["trace"]["omitted"] > 20000
+    assert [part["steps"] for part in parts] == [part["devices"][0]["inference"]["forward_passes"] for part in parts] == [3000, 3000]
+
+
 INSPECTED = """
 import ctypes
 import torch
