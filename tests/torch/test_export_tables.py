@@ -10,7 +10,8 @@ import sys
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parents[1]), str(pathlib.Path(__file__).resolve().parents[1] / "readers")]
+from exports import go_pprof  # noqa: E402
 from helpers import PROGRAM, PYTHON, ROOT, report, run, vramtrace  # noqa: E402
 
 SCRIPT = pathlib.Path(__file__).resolve().parent / "train_script.py"
@@ -257,3 +258,15 @@ def test_traces_of_a_job_are_read_together(trained, readers, tmp_path):
         "trace", "devices", "peak", "leaks", "out_of_memory", "columns"}
     peak = report(trained[0])["devices"][0]["peak"]["block_bytes"]
     assert readers(script, tmp_path / "job") == [["rank0.vrt", peak], ["rank1.vrt", peak]]
+
+
+def test_top_of_pprof_is_not_the_allocator(tmp_path):
+    """Go's pprof drops the frames within the allocator: all that it calls flat would be its innermost function."""
+    program = "import torch\ndef make():\n    return torch.empty(1 << 20, device='cuda')\nkept = [make() for _ in range(4)]\n"
+    (tmp_path / "makes.py").write_text(program)
+    run([PYTHON, tmp_path / "makes.py"], tmp_path / "x.vrt")
+    vramtrace("export", "--format", "pprof", "-o", tmp_path / "x.pb.gz", tmp_path / "x.vrt")
+    top = subprocess.run([*go_pprof(), "-sample_index=1", "-top", tmp_path / "x.pb.gz"], capture_output=True, text=True, check=True).stdout
+    rows = {line.split()[-1]: line.split() for line in top.splitlines()}
+    assert rows["make"][3] == "16MB" and "alloc_found_block" not in top and "CachingAllocator" not in top, top
+    assert [name for name, row in rows.items() if row[0] == "16MB"] == ["torch::autograd::THPVariable_empty"], top
