@@ -160,8 +160,7 @@ static void read_reason(char *text, size_t bytes)
         fclose(file);
 }
 
-static void print_verdict(const struct vt_gpu *gpu, const struct parts *parts, const struct vt_run_end *end,
-                          FILE *out)
+static void print_verdict(const struct vt_gpu *gpu, const struct parts *parts, bool failed, FILE *out)
 {
     const struct part *worst = parts->worst;
     const struct vt_device_report *device = worst->device;
@@ -175,7 +174,7 @@ static void print_verdict(const struct vt_gpu *gpu, const struct parts *parts, c
         return;
     }
     fprintf(out, "%s on %s: ",
-            has_failed(parts, end)                ? "! failed"
+            failed                                ? "! failed"
             : free_bytes > uncertain_bytes(worst) ? "✓ fits"
                                                   : "! may not fit",
             gpu->name);
@@ -186,7 +185,7 @@ static void print_verdict(const struct vt_gpu *gpu, const struct parts *parts, c
     put_bytes(out, uncertain_bytes(worst));
     fputs("), ", out);
     put_bytes(out, free_bytes);
-    fputs(has_failed(parts, end) ? " free, until it failed\n" : " free\n", out);
+    fputs(failed ? " free, until it failed\n" : " free\n", out);
 }
 
 static bool on_one_card(const struct part *part, const struct part *other)
@@ -359,11 +358,11 @@ static void print_pool(const struct vt_inference *inference, FILE *out)
     put_bytes(out, inference->pool_bytes / inference->pool_tokens);
     if (inference->pool_blocks)
         fprintf(out, " in %s blocks", vt_format_count(inference->pool_blocks, text));
-    if (inference->pool_sequences)
+    if (inference->pool_sequences) {
         fprintf(out, ", %s sequence%s", vt_format_count(inference->pool_sequences, text),
                 inference->pool_sequences == 1 ? "" : "s");
-    if (inference->pool_sequences)
         fprintf(out, " of %s", vt_format_count(inference->longest, text));
+    }
     fputc('\n', out);
 }
 
@@ -418,6 +417,7 @@ struct vt_dry_outcome vt_dryrun_answer(const struct vt_gpu *gpu, const struct vt
 {
     struct parts parts = {.count = 0};
     struct vt_dry_outcome outcome = {.told = false};
+    bool failed = false;
 
     vt_heap_prepare();
     read_traces(&parts, traces, count);
@@ -428,19 +428,19 @@ struct vt_dry_outcome vt_dryrun_answer(const struct vt_gpu *gpu, const struct vt
                                           .ran_out = parts.worst->ran_out,
                                           .timed_out = end->timed_out,
                                           .pool_tokens = device->inference.pool_tokens,
-                                          .pool_sequences = device->inference.pool_sequences,
                                           .longest = device->inference.longest,
                                           .used_bytes = device->peak.state.used_bytes,
                                           .needed_bytes = parts.worst->needed_bytes,
                                           .total_bytes = device->total_bytes};
-        if (has_failed(&parts, end))
+        failed = has_failed(&parts, end);
+        if (failed)
             read_reason(outcome.reason, sizeof outcome.reason);
         propose_all(&outcome, parts.worst);
         if (outcome.ran_out)
             note_obstacle(&outcome, parts.worst);
     }
     if (parts.worst && out) {
-        print_verdict(gpu, &parts, end, out);
+        print_verdict(gpu, &parts, failed, out);
         if (outcome.reason[0])
             fprintf(out, "  %s\n", outcome.reason);
         print_peak(&parts, out);

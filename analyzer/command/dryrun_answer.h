@@ -19,7 +19,7 @@ struct vt_gpu {
 struct vt_dry_outcome {
     bool told, ran_out, timed_out;
     uint64_t used_bytes, needed_bytes, total_bytes; /* at most: in use, and with all that is reserved */
-    uint64_t pool_tokens, pool_sequences, longest;  /* of a server: what it has room for; 0 = not known */
+    uint64_t pool_tokens, longest;     /* of a server: in its pool, and of a request at most; 0 = not known */
     char reason[512];                  /* if it failed: the exception that ended it first; "" = not known */
     char obstacle[160];                /* if it ran out: what was asked for, and what was there */
     char proposals[VT_PROPOSALS][160]; /* changes that its findings propose, "" = none more */

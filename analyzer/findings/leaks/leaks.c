@@ -209,16 +209,24 @@ static int lowest_device(const struct vt_replay *replay)
 #define STEPS_LIMIT (1u << 24) /* each takes 60 bytes */
 #define STEPS_PART 10u         /* a smaller part of the allocations in steps says nothing of the program */
 
+/* A forward pass before the first step. */
+static bool prepares_graphs(const struct vt_attribution *attribution, uint32_t event)
+{
+    const struct vt_span *span = vt_span_at(attribution, event);
+    return span->step == 0 && span->phase == VT_PHASE_FORWARD;
+}
+
 /* Counts what was allocated on the device, but to prepare graphs: in all, in steps, and in the last one. */
 static void count_allocations(const struct vt_leak_finder *finder, size_t *all, size_t *in_steps,
                               size_t *in_last)
 {
     for (size_t i = 0; i < finder->replay->allocation_count; i++) {
-        const uint32_t event = finder->replay->allocations[i].alloc_event;
-        const struct vt_span *span = vt_span_at(finder->attribution, event);
-        if (finder->class_of[i] == VT_NO_CLASS || (span->step == 0 && span->phase == VT_PHASE_FORWARD))
+        if (finder->class_of[i] == VT_NO_CLASS)
             continue;
-        uint32_t step = vt_leak_step_of(finder, event);
+        const uint32_t event = finder->replay->allocations[i].alloc_event;
+        const uint32_t step = vt_leak_step_of(finder, event);
+        if (step == 0 && prepares_graphs(finder->attribution, event))
+            continue;
         ++*all;
         *in_steps += step > 0;
         *in_last += step == finder->step_count;

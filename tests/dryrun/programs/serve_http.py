@@ -10,7 +10,7 @@ import torch
 import uvicorn
 
 parser = argparse.ArgumentParser()
-parser.add_argument("--silent", action="store_true", help="only /ready")
+parser.add_argument("--silent", action="store_true", help="without any interface")
 parser.add_argument("--most", type=int, default=4096)
 parser.add_argument("--path", default="/v1/completions", help="what it answers")
 parser.add_argument("--texts", action="store_true", help="no lists of tokens")
