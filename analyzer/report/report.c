@@ -17,6 +17,7 @@
 #include "report/oom_events.h"
 #include "trace/digest_events.h"
 #include "trace/reading_plan.h"
+#include "trace/redact.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -151,8 +152,7 @@ const char *vt_by_name(unsigned by)
     return by < VT_BY_CHOICES ? names[by] : "?";
 }
 
-#define SIMULATED "simulated: " /* marks of a dry run */
-#define ENDED_BY "vramtrace: ended by "
+#define SIMULATED "simulated: " /* the mark of a dry run */
 
 static void list_marks(struct vt_report *report)
 {
@@ -173,8 +173,8 @@ static void list_marks(struct vt_report *report)
             (struct vt_mark){.name = name ? name : "", .t_ns = vt_event_time(trace, i), .event_index = i};
         if (name && !strncmp(name, SIMULATED, strlen(SIMULATED)))
             report->facts.simulated = name + strlen(SIMULATED);
-        if (name && !strncmp(name, ENDED_BY, strlen(ENDED_BY)))
-            report->facts.ended_by = name + strlen(ENDED_BY);
+        if (name && !strncmp(name, VT_ENDED_BY, strlen(VT_ENDED_BY)))
+            report->facts.ended_by = name + strlen(VT_ENDED_BY);
     }
 }
 

@@ -49,9 +49,9 @@ static int add_text(struct vt_trace *trace, const void *record)
     struct vt_index *ids = string->head.kind == VT_RECORD_STRING     ? &tables->strings
                            : string->head.kind == VT_RECORD_FUNCTION ? &tables->functions
                                                                      : &tables->threads;
-    vt_index_put(ids, string->id,
-                 vt_strings_find_bytes(&tables->texts, (const char *)(string + 1),
-                                       string->head.bytes - sizeof *string, NULL));
+    const char *text = (const char *)(string + 1);
+    const size_t bytes = vt_redact_text(text, string->head.bytes - sizeof *string);
+    vt_index_put(ids, string->id, vt_strings_find_bytes(&tables->texts, text, bytes, NULL));
     return 0;
 }
 

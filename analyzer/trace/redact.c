@@ -84,6 +84,16 @@ const char *vt_redact_value(struct vt_arena *arena, const char *value)
     return vt_arena_text(arena, alias, strlen(alias));
 }
 
+size_t vt_redact_text(const char *text, size_t bytes)
+{
+    const size_t head = strlen(VT_ENDED_BY);
+    const char *colon;
+    if (!redacts || bytes < head || memcmp(text, VT_ENDED_BY, head))
+        return bytes;
+    colon = memchr(text + head, ':', bytes - head);
+    return colon ? (size_t)(colon - text) : bytes;
+}
+
 void vt_redact_host(char *host, size_t bytes)
 {
     if (redacts && host[0])

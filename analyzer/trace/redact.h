@@ -22,6 +22,10 @@ const char *vt_redact_value(struct vt_arena *arena, const char *value);
 void vt_redact_host(char *host, size_t bytes);
 /* Leaves the program and its script or module: the rest becomes one "…". Returns how many are left. */
 size_t vt_redact_arguments(struct vt_arena *arena, const char **arguments, size_t count);
+/* Bytes of a text that may be told: of a dry run's mark with the exception that ended it, up to its class;
+ * else all. */
+#define VT_ENDED_BY "vramtrace: ended by "
+size_t vt_redact_text(const char *text, size_t bytes);
 /* The last part of a path, which is in it. */
 const char *vt_redact_name(const char *path);
 

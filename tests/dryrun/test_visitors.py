@@ -87,6 +87,8 @@ def test_a_program_that_ends_itself(tmp_path, how):
     for command in ("report", "oom"):
         told = subprocess.run([PROGRAM, command, "--width", "300", trace], capture_output=True, text=True, check=True).stdout
         assert f"Ended by {why}" in told, told
+        told = subprocess.run([PROGRAM, command, "--redact", trace], capture_output=True, text=True, check=True).stdout
+        assert "Ended by ValueError\n" in told and "tokens" not in told, told
     facts = json.loads(subprocess.run([PROGRAM, "report", "--json", trace], capture_output=True, text=True, check=True).stdout)
     assert facts["trace"]["ended_by"] == why
 
