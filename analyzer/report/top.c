@@ -136,6 +136,10 @@ static void take_process(struct vt_top_process *process, const struct vt_ring_he
     process->lost_definitions = counters->dropped_definitions + counters->without_stack;
     process->block_made_bytes = top->block_made_bytes;
     process->driver_made_bytes = top->driver_made_bytes;
+    process->pool = header->pool;
+    process->pool_tokens = header->pool.blocks * header->pool.block_tokens;
+    process->used_tokens = header->pool.used_blocks * header->pool.block_tokens;
+    process->pool_age_ns = t_ns > header->pool.seen_ns ? t_ns - header->pool.seen_ns : 0;
     take_uses(process, header);
 }
 

@@ -44,7 +44,10 @@ struct vt_top_process {
     double events_per_second,
         made_per_second; /* made: bytes of blocks, or without a framework the driver's */
     uint64_t t_ns;
-    struct vt_top_use *uses; /* by device */
+    struct vt_top_pool pool;           /* of a server */
+    uint64_t pool_tokens, used_tokens; /* 0 = not known */
+    uint64_t pool_age_ns;              /* since an inspection saw it */
+    struct vt_top_use *uses;           /* by device */
     size_t use_count;
     bool seen;
 };

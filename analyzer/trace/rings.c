@@ -23,12 +23,14 @@
 
 enum { WAIT_TURN_MS = 5 };
 
-/* Another process wrote these texts: ends them. A header of an earlier version has no top counters. */
+/* Another process wrote these texts: ends them. A header of an earlier version has neither top counters nor
+ * what follows. */
 static void end_texts(struct vt_ring_header *header)
 {
     struct vt_top_counters *top = &header->top;
     if (header->header_bytes < VT_RING_HEADER_BYTES)
-        memset(top, 0, sizeof *top);
+        memset((char *)header + offsetof(struct vt_ring_header, top), 0,
+               sizeof *header - offsetof(struct vt_ring_header, top));
     header->trace_path[sizeof header->trace_path - 1] = 0;
     top->rank[sizeof top->rank - 1] = 0;
     for (size_t i = 0; i < VT_MAX_DEVICES; i++)

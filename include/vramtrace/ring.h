@@ -63,6 +63,14 @@ struct vt_top_counters {
     struct vt_top_device devices[VT_MAX_DEVICES];
 };
 
+/* What a server's objects say of its pool of keys and values, as the latest inspection that saw them (its thread updates it,
+ * with relaxed atomics); 0 = not known. */
+struct vt_top_pool {
+    uint64_t blocks, block_tokens; /* tokens of a block */
+    uint64_t used_blocks, requests; /* being worked on */
+    uint64_t seen_ns;               /* the event clock */
+};
+
 struct vt_ring_header {
     char magic[8]; /* VT_RING_MAGIC */
     uint32_t format_version;
@@ -81,6 +89,7 @@ struct vt_ring_header {
      * known. */
     uint32_t writer, reserved;
     uint64_t writer_list[4]; /* struct robust_list_head, and its only entry; pointers of that process */
+    struct vt_top_pool pool;
 };
 #define VT_WRITER_ENDED 0x40000000u /* FUTEX_OWNER_DIED */
 

@@ -14,6 +14,7 @@
 #include "record/places.h"
 #include "record/session.h"
 #include "record/stack_records.h"
+#include "record/top_counters.h"
 #include "stacks/native.h"
 #include "stacks/python.h"
 
@@ -352,6 +353,7 @@ void vt_record_inspection(unsigned reason, const char *text, size_t bytes, uint6
         return;
     const uint32_t inspection_id = atomic_fetch_add(&inspections, 1) + 1;
     refresh_thread(session);
+    vt_top_inspection(&session->ring.header->pool, text, bytes, vt_clock_ns(CLOCK_MONOTONIC));
     for (size_t at = 0; at < bytes || !parts; parts++)
         at += inspection_part_bytes(session, text + at, bytes - at);
     for (uint32_t part = 0; part < parts; part++) {

@@ -146,3 +146,48 @@ void vt_top_event(struct vt_top_counters *top, struct vt_top_ranges *known, cons
     if (event->kind == VT_EVENT_ALLOC)
         store(&top->block_made_bytes, top->block_made_bytes + event->bytes);
 }
+
+/* Decimal, up to the next tab or newline, which `*at` then is behind. */
+static uint64_t take_number(const char **at, const char *end)
+{
+    uint64_t number = 0;
+    for (; *at < end && **at >= '0' && **at <= '9'; ++*at)
+        number = number * 10 + (uint64_t)(**at - '0');
+    *at += *at < end && **at == '\t';
+    return number;
+}
+
+static void keep(uint64_t *member, uint64_t value)
+{
+    __atomic_store_n(member, value, __ATOMIC_RELAXED);
+}
+
+/* "K", blocks, tokens of a block, of all, free blocks, requests: each object of the server knows some of
+ * them. */
+void vt_top_inspection(struct vt_top_pool *pool, const char *text, size_t bytes, uint64_t t_ns)
+{
+    enum { BLOCKS, BLOCK_TOKENS, TOKENS, FREE, REQUESTS, NUMBERS };
+    const char *end = text + bytes, *next;
+    for (const char *line = text; line < end; line = next + 1) {
+        next = memchr(line, '\n', (size_t)(end - line));
+        next = next ? next : end;
+        if (next - line < 2 || line[0] != 'K' || line[1] != '\t')
+            continue;
+        uint64_t numbers[NUMBERS];
+        bool known[NUMBERS];
+        const char *at = line + 2;
+        for (int i = 0; i < NUMBERS; i++) {
+            known[i] = at < next && *at != '\t';
+            numbers[i] = take_number(&at, next);
+        }
+        if (numbers[BLOCKS])
+            keep(&pool->blocks, numbers[BLOCKS]);
+        if (numbers[BLOCK_TOKENS])
+            keep(&pool->block_tokens, numbers[BLOCK_TOKENS]);
+        if (known[FREE] && numbers[BLOCKS] >= numbers[FREE])
+            keep(&pool->used_blocks, numbers[BLOCKS] - numbers[FREE]);
+        if (known[REQUESTS])
+            keep(&pool->requests, numbers[REQUESTS]);
+        keep(&pool->seen_ns, t_ns);
+    }
+}

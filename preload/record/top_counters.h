@@ -21,5 +21,7 @@ void vt_top_begin(struct vt_top_counters *top, const char *rank);
 void vt_top_event(struct vt_top_counters *top, struct vt_top_ranges *known, const struct vt_event *event);
 /* Takes a definition; ignores those that are not about a device. */
 void vt_top_definition(struct vt_top_counters *top, const struct vt_record_head *head);
+/* Takes what an inspection's text says of a server's pool. Threads: the inspection's. */
+void vt_top_inspection(struct vt_top_pool *pool, const char *text, size_t bytes, uint64_t t_ns);
 
 #endif

@@ -15,10 +15,11 @@ class Ring:
     """Of this process, unless `pid` says otherwise."""
 
     def __init__(self, trace, pid=None, rank="", events=0, lost=0, lost_definitions=0, without_stack=0, paused=0, made=(0, 0), kept=1,
-                 header_bytes=HEADER_BYTES):
+                 header_bytes=HEADER_BYTES, pool=(0, 0, 0, 0, 0)):
         self.trace, self.pid, self.rank = os.fsencode(trace), pid or os.getpid(), rank.encode()
         self.events, self.lost, self.lost_definitions, self.without_stack = events, lost, lost_definitions, without_stack
         self.paused, self.made, self.kept, self.header_bytes = paused, made, kept, header_bytes
+        self.pool = struct.pack("<QQQQQ", *pool)  # blocks, tokens of one, blocks in use, requests, when seen
         self.identity, self.path, self.devices = os.urandom(16), None, {}
 
     def device(self, index, driver=(0, 0), blocks=(0, 0), segments=(0, 0), uuid=b"", name=b"", total=0, free=0, info_ns=0):
@@ -35,7 +36,7 @@ class Ring:
         counters = struct.pack("<QQQQ", self.events, self.lost, self.lost_definitions,
                                0) + live + struct.pack("<QQQ", 0, self.without_stack, 0)
         control = struct.pack("<IIIIII1024s", 0, 0, 0, 0, self.paused, 0, b"")
-        top = struct.pack("<QQQ16s", self.kept, *self.made, self.rank) + told
+        top = struct.pack("<QQQ16s", self.kept, *self.made, self.rank) + told + bytes(4 + 4 + 4 * 8) + self.pool
         return (head + counters + self.trace.ljust(4096, b"\0") + control + top).ljust(HEADER_BYTES + 64 * 64, b"\0")
 
     def __enter__(self):

@@ -153,6 +153,22 @@ def test_marked_as_paused_and_lossy(tmp_path):
     assert (process["lost_events"], process["lost_definitions"]) == (3, 9)
 
 
+def test_a_servers_pool(tmp_path):
+    """What its objects said last: an inspection does not look at each moment."""
+    seen = time.clock_gettime_ns(time.CLOCK_MONOTONIC) - 7_000_000_000
+    with Ring(tmp_path / "x.vrt", pool=(13048, 16, 529, 11, seen)).device(0, (1 << 30, 3 << 30)):
+        text, metrics = top("--once", "--width", "160", tmp_path).stdout, top("--prometheus", tmp_path).stdout
+        process, = told(tmp_path)["processes"]
+    assert re.search(r"KV 8,464 of 208,768 tokens, 11 running \([789]s ago\) python", text), text
+    assert (process["kv_pool_tokens"], process["kv_used_tokens"], process["requests"]) == (208768, 8464, 11)
+    assert 7e9 <= process["kv_age_ns"] < 60e9
+    assert re.findall(r"^vramtrace_(kv_\w+|requests){.*} (\d+)$", metrics, re.M) == [
+        ("kv_pool_tokens", "208768"), ("kv_used_tokens", "8464"), ("requests", "11")]
+    with Ring(tmp_path / "x.vrt").device(0, (1 << 30, 3 << 30)):
+        process, = told(tmp_path)["processes"]
+    assert [process[name] for name in ("kv_pool_tokens", "kv_used_tokens", "requests", "kv_age_ns")] == [None] * 4
+
+
 HOSTILE = "\x1b[2J\x07ü\u202e\n\"\\"
 
 

@@ -19,17 +19,17 @@ BESIDE_S = float(os.environ.get("VRAMTRACE_TOP_SECONDS", "5"))  # the long form:
 
 
 class Training:
-    def __init__(self, folder, **settings):
+    def __init__(self, folder, script=HERE / "top_script.py", **settings):
         self.trace = folder / "x.vrt"
         self.process = subprocess.Popen(
-            [*RUN, "env", f"LD_PRELOAD={LIBRARY}", PYTHON, HERE / "top_script.py"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            [*RUN, "env", f"LD_PRELOAD={LIBRARY}", PYTHON, script], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             text=True, env={**ENVIRONMENT, "VRAMTRACE_OUT": str(self.trace), "VRAMTRACE_QUIET": "1", "RANK": "5",
                             "VRAMTRACE_STANDIN_DEVICES": "2", **settings})
         self.pid = str(self.process.pid)
 
-    def go_on(self):
+    def go_on(self, line=""):
         """What torch counts on each device once the process stands still again."""
-        self.process.stdin.write("\n")
+        self.process.stdin.write(f"{line}\n")
         self.process.stdin.flush()
         return json.loads(self.process.stdout.readline())
 
@@ -49,6 +49,33 @@ def start(tmp_path):
     for training in started:
         training.process.kill()
         training.process.wait()
+
+
+# A server with objects as vLLM's are; each line of input starts as many requests, of a block each.
+SERVES = """
+import json, sys, types, torch
+made = lambda name, **inside: type(name, (types.SimpleNamespace,), {"__module__": "vllm.core"})(**inside)
+free, running = made("FreeBlocks", num_free_blocks=60), []
+engine = made("Engine", pool=made("BlockPool", num_gpu_blocks=64, free_block_queue=free), config=made("CacheConfig", block_size=16),
+              scheduler=made("Scheduler", running=running), cache=torch.empty(64, 16, 1024, device="cuda"))
+for line in sys.stdin:
+    running += [1] * int(line) + [torch.empty(1, device="cuda")] * 0
+    free.num_free_blocks -= int(line)
+    print(json.dumps([16 * (64 - free.num_free_blocks), len(running)]), flush=True)
+"""
+
+
+def test_a_servers_pool(start, tmp_path):
+    """What its objects say when an inspection is asked for is what `top` shows afterwards."""
+    (tmp_path / "serves.py").write_text(SERVES)
+    server = start(script=tmp_path / "serves.py")
+    for requests in (3, 5):
+        used, running = server.go_on(requests)
+        asked = subprocess.Popen([PROGRAM, "ctl", server.pid, "inspect"], stdout=subprocess.DEVNULL)
+        while asked.poll() is None:  # a safe moment: where the allocator is called
+            used, running = server.go_on(0)
+        process, = json.loads(vramtrace("top", "--once", "--json", server.pid).stdout)["processes"]
+        assert (process["kv_pool_tokens"], process["kv_used_tokens"], process["requests"]) == (1024, used, running) != (1024, 0, 0)
 
 
 @pytest.mark.parametrize("allocator", ["", "expandable_segments:True", "max_split_size_mb:32,garbage_collection_threshold:0.6"])

@@ -154,13 +154,18 @@ static void put_history(const struct vt_top_use *use, int cells, bool unicode, c
 
 static void put_command(const struct vt_top_process *process, char *text)
 {
-    char lost[32] = "", count[32];
+    char lost[32] = "", pool[96] = "", count[32], used[32], age[32];
     const uint64_t missing = process->lost_events + process->lost_definitions;
     if (missing)
         snprintf(lost, sizeof lost, "lost %s ", vt_format_count(missing, count));
-    snprintf(text, CELL_BYTES, "%s%s%s%s",
+    put_age(process->pool_age_ns, age);
+    if (process->pool_tokens)
+        snprintf(pool, sizeof pool, "KV %s of %s tokens, %" PRIu64 " running (%s ago) ",
+                 vt_format_count(process->used_tokens, used), vt_format_count(process->pool_tokens, count),
+                 process->pool.requests, age);
+    snprintf(text, CELL_BYTES, "%s%s%s%s%s",
              process->state == VT_TOP_RECORDING ? "" : vt_top_state_name((unsigned)process->state),
-             process->state == VT_TOP_RECORDING ? "" : " ", lost, vt_without_folder(process->command));
+             process->state == VT_TOP_RECORDING ? "" : " ", lost, pool, vt_without_folder(process->command));
 }
 
 static void put_row(const struct vt_top_row *row, bool ranks, const struct vt_view_style *style, FILE *out)
