@@ -32,6 +32,9 @@ SERVED = {  # model, GPUs, options of the dry run, and of `vllm serve`, which th
     "8b-l40s, GPUs": ("8b", "l40s:4", "--try arg:tensor-parallel-size=2 --try arg:tensor-parallel-size=4", ""),
     "8b on 14 GiB, the weights do not fit": ("8b", "l4:2", "--gpu-memory 14GiB --try arg:tensor-parallel-size=2", ""),
     "8b-l4, a pool of 6 GiB, which fills the GPU": ("8b", "l4", "--try arg:kv-cache-memory-bytes=4G", "--kv-cache-memory-bytes 6G")}
+COUNTED = {  # the same, of an engine that counts its own tensors (serve_truth.py)
+    "small-l4, counted": ("small", "l4", ""), "8b-l40s, counted": ("8b", "l40s", "max_model_len=8192"),
+    "small-l4, graphs, counted": ("small", "l4", "--graphs"), "8b-l40s, graphs, counted": ("8b", "l40s", "max_model_len=8192 --graphs")}
 TOKENIZER = """
 import sys
 from tokenizers import Tokenizer, models, pre_tokenizers
@@ -90,6 +93,24 @@ def run(folder, python, row):
             f"{resident:.1f}"]
 
 
+def count(folder, python, row):
+    """(category, what the engine's objects hold, what the report says) of each, in bytes, and of all."""
+    model, gpu, arguments = row
+    make_model(folder / "model", python, model)
+    done = dry.dry(folder, [python, HERE / "programs" / "serve_truth.py", folder / "model", *arguments.split()], "--gpu", gpu, "--time", "900",
+                   timeout=1200)
+    counted = json.loads(next(line for line in done.output.splitlines() if line.startswith('{"truth"')))
+    shown = subprocess.check_output([dry.PROGRAM, "report", "--json", "--at", "mark:truth", done.trace], text=True)
+    device = json.loads(shown)["devices"][0]["at"]
+    held = {name: device["categories"].get(name, 0) for name in ("parameter", "buffer", "kv_cache")}
+    rows = [(name, counted["truth"][name], size) for name, size in held.items()]
+    # Workspaces of libraries are held by no Python object.
+    rest = {name: size for name, size in device["categories"].items() if size and name not in (*held, "workspace", "context", "cached", "host_pinned")}
+    rows += [(f"the engine's state ({', '.join(rest)})", counted["truth"]["rest"], sum(rest.values())),
+             ("held by no object: workspace", counted["allocated"] - sum(counted["truth"].values()), device["categories"].get("workspace", 0))]
+    return [*rows, ("all (torch's counter)", counted["allocated"], device["block_bytes"])]
+
+
 def serve(folder, python, row):
     """What the answer says, and what vLLM logs of the same."""
     model, gpu, options, more = row
@@ -119,6 +140,14 @@ def main():
             continue
         with tempfile.TemporaryDirectory() as folder:
             print(f"| {name} | {' | '.join(run(pathlib.Path(folder), arguments.python, row))} |", flush=True)
+    for name, row in COUNTED.items():
+        if arguments.names and name not in arguments.names:
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            rows = count(pathlib.Path(folder), arguments.python, row)
+            print(f"\n{name}, MiB:\n\n| what | the engine's objects | ours | |\n|---|--:|--:|--:|")
+            for what, true, ours in rows:
+                print(f"| {what} | {true / 2**20:,.2f} | {ours / 2**20:,.2f} | {100 * (ours / true - 1) if true else 0:+.2f} % |", flush=True)
     for name, row in SERVED.items():
         if arguments.names and name not in arguments.names:
             continue

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/memory_stream.h"
 
 #define WEAK_WRONG_PART 4u /* at most 1 of 4 weak bytes is in a wrong category: docs/attribution.md */
 
@@ -28,22 +27,6 @@ char *vt_text_when(const struct vt_report *report, uint64_t t_ns, uint32_t step,
         snprintf(text, VT_WHEN_BYTES, "at step %u, in %s%s (%s after start)", step,
                  phase == VT_PHASE_OPTIMIZER ? "the " : "", vt_phase_name(phase), time);
     return text;
-}
-
-/* The command's line, shortened. The caller frees it. */
-static char *command_line(const struct vt_trace_facts *facts, int columns)
-{
-    char *text, *cut;
-    size_t bytes;
-    FILE *stream = vt_memory_stream(&text, &bytes);
-
-    for (size_t i = 0; i < facts->argument_count; i++) {
-        fprintf(stream, i ? " %s" : "%s", i ? facts->arguments[i] : basename(facts->arguments[i]));
-    }
-    fclose(stream);
-    cut = vt_shorten(text[0] ? text : "unknown command", columns, VT_CUT_MIDDLE);
-    free(text);
-    return cut;
 }
 
 /* `text` holds DEVICE_BYTES. */
@@ -140,7 +123,7 @@ void vt_text_header(struct vt_print *print, const char *command)
            vt_text_columns(device) - vt_text_columns(steps) -
            vt_text_columns(VT_DURATION(report->duration_ns)) - 3;
     if (!brief) {
-        char *who = command_line(facts, left > 20 ? left : 20);
+        char *who = vt_shorten(vt_short_command(facts), left > 20 ? left : 20, VT_CUT_MIDDLE);
 
         add_item(&items, VT_BOLD "vramtrace%s%s" VT_RESET, *command ? " " : "", command);
         add_item(&items, "%s", who);
