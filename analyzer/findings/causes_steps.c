@@ -14,7 +14,6 @@
 #include "findings/causes.h"
 
 #define STEP_PARTS "activations, inputs and temporaries, including the failed request"
-#define OTHER_PARTS "mostly tensors that the program keeps for itself, and the failed request"
 #define LEAST_KEPT 4u
 #define LARGER_BY 4u /* a part: inputs that vary by less are of one size */
 
@@ -162,6 +161,19 @@ static bool may_train(const struct vt_cause_search *search)
     return trains;
 }
 
+/* The largest that the program keeps for itself; NULL = none. */
+static const struct vt_allocation *largest_other(const struct vt_cause_search *search)
+{
+    const struct vt_allocation *largest = NULL;
+    for (size_t i = 0; i < search->there.count; i++) {
+        const struct vt_allocation *block = &search->replay->allocations[search->there.items[i]];
+        if (search->attribution->labels[search->there.items[i]].category == VT_CATEGORY_OTHER &&
+            (!largest || block->bytes > largest->bytes))
+            largest = block;
+    }
+    return largest;
+}
+
 /* Nothing is wrong but the size: what the largest categories are. */
 void vt_cause_size(struct vt_cause_search *search)
 {
@@ -172,6 +184,8 @@ void vt_cause_size(struct vt_cause_search *search)
     if (search->shortage->cause_count)
         return;
     const bool trains = may_train(search);
+    const uint64_t other = categories[VT_CATEGORY_OTHER];
+    const struct vt_allocation *kept = other > passing / 2 ? largest_other(search) : NULL;
     char growth[192], step[48] = "what is in use is too much";
     put_input_growth(search, growth, sizeof growth);
     if (search->refusal->step)
@@ -181,11 +195,15 @@ void vt_cause_size(struct vt_cause_search *search)
                                        trains ? ", gradients and optimizer state" : "")
         : growth[0]
             ? vt_cause_add(search, VT_CAUSE_SIZE, passing, search->refusal->asker_stack, "%s%s", step, growth)
-            : vt_cause_add(search, VT_CAUSE_SIZE, passing, search->refusal->asker_stack, "%s: %s", step,
-                           categories[VT_CATEGORY_OTHER] > passing / 2 ? OTHER_PARTS : STEP_PARTS);
+        : kept ? vt_cause_add(search, VT_CAUSE_SIZE, other, kept->bytes > other / 10 * 9 ? kept->stack_id : 0,
+                              "tensors that the program keeps for itself")
+               : vt_cause_add(search, VT_CAUSE_SIZE, passing, search->refusal->asker_stack, "%s: " STEP_PARTS,
+                              step);
     if (cause && growth[0])
         cause->certain = true;
-    if (cause && !trains)
+    if (cause && kept && !growth[0] && model <= passing)
+        cause->remedy = "Make them smaller, or free them before this request.";
+    else if (cause && !trains)
         cause->remedy =
             "Use a smaller batch or shorter inputs; shrink weights with lower precision or sharding.";
 }

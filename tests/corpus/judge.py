@@ -278,7 +278,8 @@ def judge_oom(folder, name, codes):
         wrong.append("other requests than those that failed")
     if program.expected.get("cause") not in (None, cause["kind"]):
         wrong.append(f"cause {cause['kind']}, expected {program.expected['cause']}")
-    for key, text in (("cause contains", f"{cause['kind']} {cause['what']} {cause.get('holder') or ''}"),
+    line = cause.get("line") or {}
+    for key, text in (("cause contains", f"{cause['kind']} {cause['what']} {cause.get('holder') or ''} {pathlib.Path(line.get('file', '')).name}:{line.get('line')}"),
                       ("remedy contains", cause["remedy"])):
         if key in program.expected and not any(word in text.lower() for word in program.words(key)):
             wrong.append(f"{key.split()[0]}: expected {program.words(key)}")
