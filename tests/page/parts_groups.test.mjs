@@ -47,15 +47,16 @@ test("leaves of the tree sum to what is in use at A and at B", () => {
     check(tree);
 });
 
-test("what lies below a path sums to its node, by any way", () => {
-    const entries = aliveByClass(model, model.peak), tree = treeOf(entries, null);
-    const walk = (node, path) => {
-        for (const [by] of WAYS.slice(0, -1))
-            assert.equal(sum(groupBy(within(entries, path), by)), node.bytes, `${by} in ${path}`);
-        for (const [name, child] of node.children)
-            walk(child, [...path, name]);
+test("what lies below a node sums to it, by any way, at A and at B", () => {
+    const tree = treeOf(aliveByClass(model, model.peak), aliveByClass(model, model.changes - 1));
+    const walk = (node) => {
+        for (const [by] of WAYS.slice(0, -1)) {
+            assert.equal(sum(groupBy(within(node, 0), by)), node.bytes, `${by} in ${node.name}`);
+            assert.equal(sum(groupBy(within(node, 1), by)), node.b, `${by} in ${node.name}`);
+        }
+        node.children.forEach(walk);
     };
-    walk(tree, []);
+    walk(tree);
     assert.equal(follow(tree, ["parameter", "nowhere"]).name, "parameter");
 });
 

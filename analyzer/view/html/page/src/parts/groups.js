@@ -1,5 +1,6 @@
 // What is alive at an instant, grouped. Sums are exact: the groups of each way sum to what is in use, but
 // for tensors that have no share of their block, which are listed with 0 bytes.
+import { foldModules, foldNames, gather } from "./fold.js";
 import { categoryLabel, isUsed, tellingFrames, frameName } from "./view.js";
 
 export const WAYS = [
@@ -203,26 +204,19 @@ export function compare(rowsA, rowsB) {
 
 /* ---- The tree ---- */
 
-const LEVEL_NAME = {
-    category: (klass) => klass.category,
-    module: (klass) => klass.module || "",
-    line: (klass) => placeName(klass),
-};
-
-function child(node, name, level, entry, side) {
+function child(node, name, level, entry, part = null) {
     let next = node.children.get(name);
     if (!next)
-        node.children.set(name, next = newNode(name, level, entry.klass.category, node));
-    if (side === 0 || !next.entry)
-        next.entry = next.entry || entry;
+        node.children.set(name, next = newNode(name, level, entry, part));
     return next;
 }
 
-function newNode(name, level, category, parent) {
-    return { name, level, category, parent, bytes: 0, blocks: 0, b: 0, blocksB: 0, children: new Map(), entry: null };
+function newNode(name, level, entry, part) {
+    const category = entry ? entry.klass.category : "";
+    return { key: name, name, level, category, parent: null, bytes: 0, blocks: 0, b: 0, blocksB: 0, children: new Map(), entry, part, entries: null };
 }
 
-function add(node, part, side) {
+function add(node, part, side, entry = null) {
     if (side) {
         node.b += part.bytes;
         node.blocksB += part.blocks;
@@ -230,35 +224,59 @@ function add(node, part, side) {
         node.bytes += part.bytes;
         node.blocks += part.blocks;
     }
+    if (entry)
+        (node.entries ??= [[], []])[side].push(entry);
 }
 
-/** category › module › owner › line. Nodes: {name, level, category, parent, bytes, blocks, b, blocksB, children: Map, entry};
- * leaves sum to their parents at both instants. `entriesB` null = one instant only. A block of several tensors
- * counts in the `blocks` of each owner, and once above. */
+/* Children as they are shown: alike ones as one, and of too many the small ones. */
+function tidy(node, fold) {
+    node.children = new Map(gather(fold([...node.children.values()])).map((one) => [one.key, one]));
+}
+
+function link(node) {
+    for (const one of node.children.values()) {
+        one.parent = node;
+        link(one);
+    }
+}
+
+/** category › modules, level by level › owner › line. Nodes: {key, name, level, category, parent, bytes, blocks, b, blocksB,
+ * children: Map by key, entry, entries}, and what fold.js adds; children sum to their parents at both instants. `entriesB` null = one
+ * instant only. A block of several tensors counts in the `blocks` of each owner, and once above. */
 export function treeOf(entriesA, entriesB) {
-    const root = newNode("", "", "", null);
+    const root = newNode("", "", null, null);
     [entriesA, entriesB || []].forEach((entries, side) => {
         for (const entry of entries) {
+            const { klass } = entry;
             add(root, entry, side);
-            const category = child(root, LEVEL_NAME.category(entry.klass), "category", entry, side);
+            const category = child(root, klass.category, "category", entry);
             add(category, entry, side);
-            const module = child(category, LEVEL_NAME.module(entry.klass), "module", entry, side);
-            add(module, entry, side);
+            const module = child(category, klass.module || "", "module", entry);
+            add(module, entry, side, entry);
             for (const part of ownersOf(entry)) {
-                const owner = child(module, part.name, "owner", entry, side);
+                const owner = child(module, part.name, "owner", entry, part), own = { ...entry, bytes: part.bytes, only: part };
                 add(owner, part, side);
-                add(child(owner, LEVEL_NAME.line(entry.klass), "line", entry, side), part, side);
+                add(child(owner, placeName(klass), "line", entry), part, side, own);
             }
         }
     });
+    for (const category of root.children.values()) {
+        for (const module of category.children.values()) {
+            for (const owner of module.children.values())
+                tidy(owner, (lines) => lines);
+            tidy(module, foldNames);
+        }
+        tidy(category, foldModules);
+    }
+    link(root);
     return root;
 }
 
-/** The node that a path of names leads to, as far as it is there. */
+/** The node that a path of keys leads to, as far as it is there. */
 export function follow(root, path) {
     let node = root;
-    for (const name of path) {
-        const next = node.children.get(name);
+    for (const key of path) {
+        const next = node.children.get(key);
         if (!next)
             break;
         node = next;
@@ -266,25 +284,7 @@ export function follow(root, path) {
     return node;
 }
 
-/** What of the entries lies below a path of the tree: entries whose bytes are those of the path alone. */
-export function within(entries, path) {
-    const [category, module, owner, line] = path;
-    const found = [];
-    for (const entry of entries) {
-        const { klass } = entry;
-        if (category !== undefined && klass.category !== category)
-            continue;
-        if (module !== undefined && LEVEL_NAME.module(klass) !== module)
-            continue;
-        if (line !== undefined && LEVEL_NAME.line(klass) !== line)
-            continue;
-        if (owner === undefined) {
-            found.push(entry);
-            continue;
-        }
-        for (const part of ownersOf(entry))
-            if (part.name === owner)
-                found.push({...entry, bytes: part.bytes, only: part });
-    }
-    return found;
+/** What lies below a node at A (0) or B (1): entries whose bytes are the node's alone. */
+export function within(node, side) {
+    return node.entries ? node.entries[side] : [...node.children.values()].flatMap((one) => within(one, side));
 }

@@ -3,9 +3,10 @@
 //
 // Columns are made by column().
 import { h, name, clear, visible, roving, swatch } from "../dom.js";
+import { eachText } from "./fold.js";
 import { categoryLabel } from "./view.js";
 
-const PAGE = 200;
+const PAGE = 200, INDENT = 14;
 const NUMBERS = new Set(["bytes", "change", "count", "share", "duration"]);
 
 /** A column: kind "name"|"text"|"bytes"|"change"|"count"|"share"|"duration"; value(row) is what is sorted, searched and copied.
@@ -113,12 +114,17 @@ export function smallTable(options, rows) {
     return table.element;
 }
 
-/** options: { context, caption, columns, sort: [id, descending], search: true, empty: text, choose(row), key(row) }
+/** The rows that contain no others. */
+export const leavesOf = (rows) => rows.flatMap((row) => (row.children?.size ? leavesOf([...row.children.values()]) : [row]));
+
+/** options: { context, caption, columns, sort: [id, descending], search: true, empty: text, choose(row), key(row) }; a row with
+ * `children` (fold.js) opens when it is chosen; a search goes through those within
  * -> { element, set(rows, caption), columns(list), select(key), find(wanted), search(text), searchBox } */
 export function createTable(options) {
     const { context } = options, { format } = context;
     let columns = options.columns, rows = [], shown = [], limit = PAGE, chosen = null, query = "";
     let [sortId, descending] = options.sort || [null, false];
+    const open = new Set(); // keys of rows whose children are shown
 
     const caption = h("caption", {}, options.caption);
     const head = h("thead"), body = h("tbody"), foot = h("tfoot"), more = h("div", { class: "vp-more" });
@@ -141,7 +147,7 @@ export function createTable(options) {
             type: "button",
             class: "vp-quiet",
             title: "Copy as tab-separated values, numbers exact",
-            onclick: () => copy(toTsv(shown, columns), context.announce)
+            onclick: () => copy(toTsv(leavesOf(shown.filter(({ depth }) => !depth).map(({ row }) => row)), columns), context.announce)
         },
             "Copy"));
     const element = h("div", { class: "vp-tablebox" }, tools,
@@ -172,7 +178,7 @@ export function createTable(options) {
         context.announce(`Sorted by ${column.title}, ${descending ? "largest first" : "smallest first"}`);
     }
 
-    function cellOf(column, row, first) {
+    function cellOf(column, row, depth, first) {
         const value = column.value(row), text = textOf(format, column.kind, value);
         const content = column.cell    ? column.cell(row)
             : column.kind === "name"   ? name(text)
@@ -180,8 +186,11 @@ export function createTable(options) {
                                        : name(text);
         const choose = first && options.choose;
         const inside = choose
-            ? h("button", { type: "button", class: "vp-row", tabindex: "-1", onclick: () => options.choose(row) },
-                  content)
+            ? h("button", {
+                type: "button", class: "vp-row", tabindex: "-1", style: depth ? `padding-left:${depth * INDENT}px` : null,
+                "aria-expanded": row.children?.size ? String(open.has(row.key)) : null, onclick: () => choose(row)
+            },
+                  content, row.count ? h("span", { class: "vp-muted vp-each" }, eachText(format, row)) : null)
             : content;
         const attributes = {
             class: NUMBERS.has(column.kind)
@@ -192,15 +201,25 @@ export function createTable(options) {
         return first ? h("th", { scope: "row", ...attributes }, inside) : h("td", attributes, inside);
     }
 
-    function rowOf(row, i) {
+    function choose(row) {
+        if (row.children?.size) {
+            if (!open.delete(row.key))
+                open.add(row.key);
+            draw();
+            [...body.rows].find((line) => line.dataset.key === row.key)?.querySelector("button").focus();
+        }
+        options.choose(row);
+    }
+
+    function rowOf({ row, depth }, i) {
         const key = options.key ? options.key(row) : null;
         const line = h("tr",
             { "aria-selected": options.choose ? String(key !== null && key === chosen) : null, "data-key": key },
-            columns.map((column, at) => cellOf(column, row, at === 0)));
+            columns.map((column, at) => cellOf(column, row, depth, at === 0)));
         if (options.choose) {
             line.addEventListener("click", (event) => {
                 if (!event.target.closest("button"))
-                    options.choose(row);
+                    choose(row);
             });
             if (i === 0)
                 line.querySelector("button.vp-row").tabIndex = 0;
@@ -219,7 +238,7 @@ export function createTable(options) {
                     ? h("th", { scope: "row" }, `… ${format.count(rest.length)} more`)
                     : h("td", { class: NUMBERS.has(column.kind) ? "vp-number" : null },
                           column.sum ? textOf(format, column.kind,
-                                           rest.reduce((sum, row) => sum + (column.value(row) || 0), 0))
+                                           rest.reduce((sum, { row, depth }) => sum + (depth ? 0 : column.value(row) || 0), 0))
                                      : ""))));
         more.append(h("button", { type: "button", onclick: () => showMore(PAGE) },
             `Show ${format.count(Math.min(PAGE, rest.length))} more`));
@@ -237,11 +256,15 @@ export function createTable(options) {
         context.announce(`${format.count(Math.min(limit, shown.length))} of ${format.count(shown.length)} rows`);
     }
 
-    function draw() {
+    /* Rows in their order, each with how deep it lies in others, and followed by what it contains where it is open. */
+    function inOrder(list, depth = 0) {
         const sorted = columns.find((one) => one.id === sortId);
-        shown = searchRows(rows, columns, query);
-        if (sorted)
-            shown = sortRows(shown, sorted, descending);
+        return (sorted ? sortRows(list, sorted, descending) : list)
+            .flatMap((row) => [{ row, depth }, ...(row.children && open.has(row.key) ? inOrder([...row.children.values()], depth + 1) : [])]);
+    }
+
+    function draw() {
+        shown = inOrder(query.trim() ? searchRows(leavesOf(rows), columns, query) : rows);
         drawHead();
         clear(body).append(...shown.slice(0, limit).map(rowOf));
         if (!shown.length)
@@ -273,7 +296,22 @@ export function createTable(options) {
             for (const line of body.rows)
                 line.setAttribute("aria-selected", String(line.dataset.key === key && key !== null));
         },
-        find: (wanted) => rows.find(wanted),
+        /** The row, also of those within others, which are opened. */
+        find(wanted) {
+            const within = (list) => {
+                for (const row of list) {
+                    const found = wanted(row) ? row : row.children && within(row.children.values());
+                    if (found && found !== row)
+                        open.add(row.key);
+                    if (found)
+                        return found;
+                }
+                return undefined;
+            };
+            const found = within(rows);
+            draw();
+            return found;
+        },
         search(text) {
             searchBox.value = query = text;
             limit = PAGE;

@@ -2,6 +2,7 @@
 // reader. What is too small to be shown is summed in a tile of its own.
 import { hierarchy, treemap, treemapSquarify, partition } from "d3-hierarchy";
 import { pick, shortened } from "./tiles.js";
+import { eachText } from "./fold.js";
 import { h, clear, colourOf, visible, roving } from "../dom.js";
 
 const LETTER = 7; // width of most, in pixels
@@ -48,9 +49,10 @@ export function createTreemap(options) {
         const title = node ? options.title(node) : `… ${format.count(rest.length)} more`;
         const bytes = rest ? rest.reduce((sum, one) => sum + one.bytes, 0) : node.bytes;
         const share = format.percent(bytes, view.whole), change = node && view.compare ? node.b - node.bytes : null;
-        const size = change === null ? format.bytes(bytes) : format.change(change);
+        const each = node?.count ? eachText(format, node) : "";
+        const size = change === null ? each || format.bytes(bytes) : format.change(change);
         const category = (node || tile.data.parent).category;
-        const text = `${title}, ${format.bytes(bytes)}, ${share}${change === null ? "" : `, ${format.change(change)}`}${
+        const text = `${title}, ${each ? `${each}, ` : ""}${format.bytes(bytes)}, ${share}${change === null ? "" : `, ${format.change(change)}`}${
             node ? `, ${format.count(node.blocks)} blocks` : ""}`;
         const button = h("button", {
             type: "button",

@@ -2,6 +2,7 @@
 import { h, name, clear, toggle, select, swatch, visible } from "../dom.js";
 import { instantOf, secondOf, peakOf, momentText, categoryLabel, bytesOf } from "./view.js";
 import { WAYS, aliveByClass, groupBy, blockRows, compare, mostly, treeOf, follow, within, stackName } from "./groups.js";
+import { eachText, foldModules, foldNames } from "./fold.js";
 import { categoryColumn, column, createTable } from "./table.js";
 import { createTreemap } from "./treemap.js";
 import { createDetails } from "./details.js";
@@ -19,7 +20,8 @@ const UNNAMED = {
 export function titleOf(context, node) {
     if (!node.level)
         return "all in use";
-    return node.level === "category" ? categoryLabel(context.model, node.name) : node.name || UNNAMED[node.level];
+    const title = node.level === "category" ? categoryLabel(context.model, node.name) : node.name || UNNAMED[node.level];
+    return node.itself ? `${title} itself` : title;
 }
 
 function create(root, context) {
@@ -74,8 +76,8 @@ function create(root, context) {
             id: "name",
             title: WAYS.find(([id]) => id === by)[1].replace(/^./, (letter) => letter.toUpperCase()),
             kind: "name",
-            value: (row) =>
-                (by === "category" ? categoryLabel(context.model, row.name) : row.name || UNNAMED[by] || ""),
+            value: (row) => by === "category" ? categoryLabel(context.model, row.name)
+                : row.itself ? `${row.name} itself` : row.name || UNNAMED[by] || "",
             cell: by === "category" ? (row) => h("span", {}, swatch(row.name), categoryLabel(context.model, row.name))
                 : by === "owner"    ? ownerCell
                                     : undefined
@@ -111,16 +113,19 @@ function create(root, context) {
         return entriesA.reduce((sum, entry) => sum + entry.bytes, 0);
     }
 
-    function rowsAt(change, entries) {
+    function rowsAt(change, side) {
+        const entries = within(follow(tree, path), side);
         if (by !== "block")
-            return groupBy(within(entries, path), by);
-        const keep = new Map(within(entries, path).map((entry) => [entry.index, entry]));
+            return groupBy(entries, by);
+        const keep = new Set(entries.map((entry) => entry.index));
         return blockRows(model, change).filter((row) => keep.has(row.entry.index));
     }
 
     function refreshTable(newWay) {
-        const rows = second === null ? rowsAt(at, entriesA) : compare(rowsAt(at, entriesA), rowsAt(second, entriesB));
-        const compared = second !== null;
+        const compared = second !== null, fold = { module: foldModules, owner: foldNames }[by] ?? ((rows) => rows);
+        const rows = fold(compared ? compare(rowsAt(at, 0), rowsAt(second, 1)) : rowsAt(at, 0));
+        if (compared)
+            rows.sort((a, b) => Math.abs(b.change) - Math.abs(a.change));
         table.columns(columns(), newWay ? (compared ? [null, false] : ["bytes", true]) : null);
         table.set(rows, `In use by ${WAYS.find(([id]) => id === by)[1]}, ${momentText(context, at)}`);
     }
@@ -161,7 +166,7 @@ function create(root, context) {
     function pathOf(node) {
         const names = [];
         for (let one = node; one && one.parent; one = one.parent)
-            names.unshift(one.name);
+            names.unshift(one.key);
         return names;
     }
 
@@ -203,8 +208,8 @@ function create(root, context) {
         const change = second === null ? "" : ` · ${format.change(node.b - node.bytes)} to B`;
         clear(hint).append(h("span", {}, name(titleOf(context, node), "vp-short"),
             ` ${format.bytes(node.bytes)} (${format.exact(node.bytes)}) · ${format.percent(node.bytes, tree.bytes)} · ${
-                format.count(node.blocks)} block${node.blocks === 1 ? "" : "s"}${change}`,
-            node.entry ? [" · ", name(stackName(node.entry.klass.stack))] : ""));
+                format.count(node.blocks)} block${node.blocks === 1 ? "" : "s"}${node.count ? ` · ${eachText(format, node)}` : ""}${change}`,
+            node.entry && !node.count ? [" · ", name(stackName(node.entry.klass.stack))] : ""));
         return undefined;
     }
 
