@@ -173,13 +173,13 @@ class Browser:
                 "differences": {label: exact_bytes(other) for label, _, _, other in rows if other}}
 
     def rows(self, part="#panels"):
-        """The table of a part, all of its rows: (key, name, {column: (text, title)})"""
-        while self.script("((more) => more && (more.click(), true))(document.querySelector(arguments[0] + ' .vp-more button:last-child'))",
-                          part):
+        """The table of a part, all of its rows, but for those that only sum up others: (key, name, {column: (text, title)})"""
+        while self.script("""((more) => more && (more.click(), true))(document.querySelector(arguments[0] + ' .vp-row[aria-expanded=false]') ??
+            document.querySelector(arguments[0] + ' .vp-more button:last-child'))""", part):
             pass
         return self.script("""[...document.querySelectorAll(arguments[0] + ' .vp-table')].slice(0, 1).flatMap(table => {
             const heads = [...table.tHead.rows[0].cells].map(c => c.textContent.replace(/ [▾▴]$/, ''));
-            return [...table.tBodies[0].rows].map(r => [r.dataset.key ?? null, r.cells[0].textContent,
+            return [...table.tBodies[0].rows].filter(r => !r.querySelector('[aria-expanded]')).map(r => [r.dataset.key ?? null, r.cells[0].textContent,
                 Object.fromEntries([...r.cells].map((c, i) => [heads[i], [c.textContent, c.title]]))]); })""", part)
 
     def keep(self, name):

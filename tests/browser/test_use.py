@@ -13,6 +13,25 @@ from selenium.webdriver.common.keys import Keys
 import helpers
 
 
+@pytest.fixture(scope="module")
+def both(traces, tmp_path_factory):
+    path = tmp_path_factory.mktemp("diff") / "both.html"
+    helpers.vramtrace("html", "--diff", "-o", path, traces["lora"], traces["gan"])
+    return path
+
+
+def choose_way(browser, way):
+    browser.driver.execute_script("const s = document.querySelector('#panels select'); s.value = arguments[0]; s.dispatchEvent(new Event('change'))", way)
+    browser.settle()
+
+
+def click_tile(browser, name):
+    x, y = browser.script("""((tile) => [tile.left + 8, tile.top + 8])([...document.querySelectorAll('.vp-tile')]
+        .find(tile => tile.getAttribute('aria-label').startsWith(arguments[0] + ', ')).getBoundingClientRect())""", name)
+    browser.mouse(("move", x, y), ("down",), ("up",))
+    browser.settle()
+
+
 @pytest.mark.parametrize("name", TEN)
 def test_every_tab_of_every_trace(browser, page_of, traces, name):
     """Nothing fails, nothing sticks out; what a part says to be empty is empty for the terminal's program too."""
@@ -163,24 +182,103 @@ def test_keyboard_walks_changes(browser, page_of, traces):
     browser.press(Keys.ESCAPE)
 
 
-def test_two_traces_and_their_difference(browser, traces, tmp_path):
-    """--diff: the tab's sums are those of `vramtrace diff --json`."""
-    path = tmp_path / "both.html"
-    helpers.vramtrace("html", "--diff", "-o", path, traces["lora"], traces["gan"])
-    browser.open(path)
+def test_two_traces_and_their_difference(browser, both, traces):
+    """--diff: opens at the comparison, whose sums are those of `vramtrace diff --json`, in the table and in the picture."""
+    browser.open(both)
     assert [option.text for option in browser.find_all("#trace option")] == ["lora", "gan"]
+    assert browser.script("document.querySelector('#panels > section').id") == "panel-diff"
     diff = json.loads(helpers.vramtrace("diff", "--json", traces["lora"], traces["gan"], check=False).stdout)
-    browser.tab("diff")
     browser.keep("diff")
     device = diff["devices"][0]
-    assert device["categories"] and device["lines"]
-    for way in ("categories", "owners", "lines"):
-        browser.driver.execute_script("const s = document.querySelector('#panels select'); s.value = arguments[0]; s.dispatchEvent(new Event('change'))", way)
-        browser.settle()
+    assert device["categories"] and device["lines"] and device["modules"]
+    for way in ("categories", "owners", "lines", "modules"):
+        choose_way(browser, way)
+        tiles = dict(browser.script(
+            "[...document.querySelectorAll('#panels .vp-tile')].map(t => t.getAttribute('aria-label').split(', ')).map(t => [t[0], t.at(-1)])"))
+        for name, sign, letter in (("Grown", 1, "+"), ("Shrunk", -1, "−")):
+            changed = sum(abs(row["change_bytes"]) for row in device[way] if row["change_bytes"] * sign > 0)
+            assert tiles.get(name, letter + "0 B") == letter + printed_bytes(changed), (way, name)
         rows = browser.rows()
         shown = sorted(tuple(exact_bytes(cells[column][1]) for column in ("A", "B", "B − A")) for _, _, cells in rows)
         assert shown == sorted((group["a_bytes"], group["b_bytes"], group["change_bytes"]) for group in device[way]), way
-        assert all(group["name"] in " ".join(name for _, name, _ in rows) for group in device[way] if way != "categories")
+        assert all(group["name"] in " ".join(name for _, name, _ in rows) for group in device[way] if way in ("owners", "lines"))
+
+
+def test_a_difference_leads_to_its_run(browser, both, traces):
+    """What grew is opened in B, what shrank in A, by mouse and by keyboard; the way back leads to the comparison."""
+    lines = json.loads(helpers.vramtrace("diff", "--json", traces["lora"], traces["gan"], check=False).stdout)["devices"][0]["lines"]
+    grown, shrunk = (next(row for row in lines if row["change_bytes"] * sign > 0) for sign in (1, -1))
+
+    def opened(run, row, size):
+        browser.wait("document.body.dataset.ready === 'yes' && vramtrace.store.get().tab === 'who' && vramtrace.model.data.index === arguments[0]", run)
+        browser.settle()
+        assert browser.script("[...document.querySelector('.vp-who tr[aria-selected=true]').cells].slice(0, 2).map(c => c.title || c.textContent)") == \
+            [row["name"], f"{size:,} B"]
+        browser.driver.back()
+        browser.wait("document.querySelector('#panel-diff .vp-tile')")
+        browser.settle()
+        choose_way(browser, "lines")
+
+    browser.open(both)
+    choose_way(browser, "lines")
+    click_tile(browser, grown["name"])
+    opened(1, grown, grown["b_bytes"])
+    browser.driver.execute_script("[...document.querySelectorAll('.vp-diff button.vp-row')].find(b => b.textContent === arguments[0]).focus()", shrunk["name"])
+    browser.press(Keys.ENTER)
+    opened(0, shrunk, shrunk["a_bytes"])
+
+
+def test_steps_of_two_runs(browser, both, traces):
+    """The peaks of equal step numbers beside each other, as `vramtrace steps --json` has them; a click shows the step in the timeline."""
+    runs = [{step["step"]: step["peak"] for step in json.loads(helpers.vramtrace("steps", "--json", traces[name]).stdout)["devices"][0]["steps"]
+             if step["step"]} for name in ("lora", "gan")]
+    browser.open(both)
+    browser.driver.execute_script("document.querySelector('.vp-diffsteps').focus()")
+    browser.press(Keys.HOME)
+    steps = sorted({*runs[0], *runs[1]})
+    for number in steps:
+        a, b = (printed_bytes(run[number]["used_bytes"]) if number in run else "not there" for run in runs)
+        assert browser.script("document.activeElement.getAttribute('aria-valuetext')").startswith(f"Step {number}: A {a}, B {b}")
+        browser.press(Keys.ARROW_RIGHT)
+    left, top, width, height = browser.script("(b => [b.left, b.top, b.width, b.height])(document.querySelector('.vp-diffsteps').getBoundingClientRect())")
+    browser.mouse(("move", left + width / len(steps) / 2, top + height / 2), ("down",), ("up",))
+    assert browser.moment()["event"] == runs[0][steps[0]]["event"]
+
+
+def test_the_comparison_is_accessible(browser, both):
+    axe = pytest.importorskip("axe_core_python.selenium")
+    for width, height, theme in ((1280, 800, "light"), (1920, 1080, "dark"), (390, 800, "light")):
+        browser.open(both, width=width, height=height, theme=theme)
+        browser.keep(f"diff-{width}-{theme}")
+        assert browser.script("document.scrollingElement.scrollWidth") == width
+        assert [(rule["id"], [node["html"][:160] for node in rule["nodes"]][:3]) for rule in axe.Axe().run(browser.driver)["violations"]] == []
+
+
+def test_layers_that_are_alike_are_one(browser, page_of, traces):
+    """A row and a tile, as large as the report says of these modules with all that is in them; each opens to its members."""
+    theirs = {group["name"]: group
+              for group in helpers.report(traces["transformer"], "--by", "module", "--depth", "3")["devices"][0]["peak"]["modules"]}
+    layers = {name: group["bytes"] for name, group in theirs.items() if re.fullmatch(r"layers\.layers\.\d", name)}
+    low, high = min(layers.values()), max(layers.values())
+    assert len(layers) == 4 and low < high
+    browser.open(page_of("transformer"))
+    browser.script("((s) => { s.value = 'module'; s.dispatchEvent(new Event('change')); })(document.querySelector('.vp-who select'))")
+    table = "[...document.querySelectorAll('.vp-who tbody tr')].map(r => [r.cells[0].innerText, r.cells[1].title])"
+    closed = browser.script(table)
+    assert closed[0] == [f"layers.layers.0–3\n4 × {low / 2**20:.1f}–{high / 2**20:.1f} MiB", f"{sum(layers.values()):,} B"]
+    assert sum(exact_bytes(size) for _, size in closed) == sum(group["bytes"] for group in theirs.values())
+    browser.find(".vp-who .vp-row").send_keys(Keys.ENTER)  # and what is opened keeps the focus
+    browser.settle()
+    assert dict(browser.script(table)[1:5]) == {name: f"{size:,} B" for name, size in layers.items()}
+    browser.press(Keys.ENTER)
+    assert browser.script(table) == closed
+    browser.find(".vp-who .vp-row").click()
+    assert len(browser.script(table)) == len(closed) + 4
+    # The picture, by mouse: what is chosen there is what the table is about.
+    click_tile(browser, "layers.layers.0–3")
+    assert browser.find_all(".vp-crumbs button")[-1].text == "layers.layers.0–3"
+    category = browser.find_all(".vp-crumbs button")[1].text
+    assert [exact_bytes(size) for _, size in browser.script(table)] == [sum(theirs[name]["categories"][category] for name in layers)]
 
 
 def test_ranks_on_one_page(browser, traces, tmp_path):

@@ -6,7 +6,7 @@ import { CATEGORIES, fill, gapsOf, makePage, makeTrace, truth } from "./syntheti
 const [template, output, asked = "{}"] = process.argv.slice(2);
 const options = { events: 4000, traces: 1, hostile: false, empty: false, ...JSON.parse(asked) };
 const traces = Array.from({ length: options.traces }, (_, i) => makeTrace({
-    events: options.events, seed: i + 1, name: `rank ${i}`, leak: true, layers: options.events > 1e6 ? 48 : 12, hostile: options.hostile,
+    events: options.events, seed: i + 1, name: `rank ${i}`, leak: true, layers: options.events > 1e6 ? 48 : 12, hostile: options.hostile, owners: options.owners,
 }));
 if (options.hostile) {
     traces[0].marks = [{ name: "</script><script>document.body.dataset.hurt='yes'</script>\u202etxt.exe", t_ns: traces[0].t / 2, event: 100 }, { name: "x".repeat(10000), t_ns: traces[0].t / 3, event: 50 }];

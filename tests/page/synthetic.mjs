@@ -29,7 +29,7 @@ class Strings {
 }
 
 // A trace is a list of allocations {begin, end (change or -1), class, bytes, address} and of changes {event, t}.
-export function makeTrace({ events = 4000, layers = 12, seed = 1, name = "rank 0", steps: wanted, leak = false, device = 0, hostile = false } = {}) {
+export function makeTrace({ events = 4000, layers = 12, seed = 1, name = "rank 0", steps: wanted, leak = false, device = 0, hostile = false, owners = 0 } = {}) {
     const rand = random(seed);
     const strings = new Strings();
     const tables = { frames: [], stacks: [[]], tensors: [], classes: [] };
@@ -83,6 +83,8 @@ export function makeTrace({ events = 4000, layers = 12, seed = 1, name = "rank 0
     void segments;
     const sizes = Array.from({ length: layers }, (_, l) => (1 + (l % 4)) * MIB + 512 * l);
     sizes.forEach((bytes, l) => alloc(classFor("parameter", "block", `layers.${l}`, "empty", "init", 20 + l, { tensor: `layers.${l}.weight`, bytes }), bytes));
+    for (let i = 0; i < owners; i++)
+        alloc(classFor("parameter", "block", "table", "empty", "init", 1000 + i, { tensor: `table.${i}`, bytes: 2 * MIB }), 2 * MIB);
     alloc(classFor("host_pinned", "pinned", "", "pin_memory", "init", 3, { host: true }), 12 * MIB);
     const perStep = layers * 10 + 4;
     const count = wanted ?? Math.max(2, Math.floor((events - state.event) / perStep));

@@ -347,6 +347,37 @@ def test_gaps_are_hatched_and_said(driver, look, make):
     assert driver.execute_script(f"return {legend}")[0]
 
 
+def test_ten_thousand_owners_are_one_tile(driver, look, make):
+    from selenium.webdriver.common.keys import Keys
+    look(make("owners", events=12000, owners=10000))
+    settle(driver)
+
+    def tile(name):
+        return driver.find_element("css selector", f".vp-tile[aria-label^='{name}, ']")
+
+    # By mouse: all, then a hundred of them, then each.
+    assert tile("table.0–9999").text.split("\n") == ["table.0–9999", "10,000 × 2 MiB"]
+    tile("table.0–9999").click()
+    settle(driver)
+    portions = driver.find_elements("css selector", ".vp-tree > .vp-tile:not(.vp-rest)")
+    names = [portion.get_attribute("aria-label").split(", ")[0] for portion in portions]
+    assert {f"table.{i}–{i + 99}" for i in range(0, 10000, 100)} <= set(names)
+    # By keyboard: in and out again, and the row of the table.
+    driver.execute_script("arguments[0].focus()", tile("table.4200–4299"))
+    press(driver, Keys.ENTER)
+    assert tile("table.4242").get_attribute("aria-label").startswith("table.4242, 2 MiB, ")
+    assert driver.find_element("css selector", ".vp-who .vp-row").text == "table.4200–4299\n100 × 2 MiB"
+    driver.find_element("css selector", ".vp-who .vp-row").send_keys(Keys.ENTER)
+    settle(driver)
+    assert [row.text for row in driver.find_elements("css selector", ".vp-who .vp-row")][1:4] == ["table.4200", "table.4201", "table.4202"]
+    press(driver, Keys.ENTER)
+    assert len(driver.find_elements("css selector", ".vp-who .vp-row")) == 1
+    driver.execute_script("arguments[0].focus()", tile("table.4242"))
+    press(driver, Keys.BACKSPACE)
+    press(driver, Keys.BACKSPACE)
+    assert tile("table.0–9999") and complaints(driver) == []
+
+
 def test_a_trace_without_a_device(driver, look, make):
     assert look(make("empty", empty=True)) == "yes"
     assert "contains no GPU allocations" in driver.find_element("id", "panels").text

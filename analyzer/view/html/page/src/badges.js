@@ -9,7 +9,7 @@ export function badgeOf(id, trace, device) {
     return device && BADGES[id] ? BADGES[id](trace, device) : 0;
 }
 
-/** Where a page opens that nobody asked for a tab: at the worst that was found. */
-export function usualTab(trace, device) {
-    return ["oom", "leaks"].find((id) => badgeOf(id, trace, device)) ?? "who";
+/** Where a page opens that nobody asked for a tab: at the comparison that it was made for, else at the worst that was found. */
+export function usualTab(trace, device, head) {
+    return head?.diff ? "diff" : ["oom", "leaks"].find((id) => badgeOf(id, trace, device)) ?? "who";
 }

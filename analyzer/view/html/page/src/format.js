@@ -38,12 +38,12 @@ export function change(difference) {
 
 /** "20.0–24.0 MiB": in the larger's unit, with few digits. */
 export function range(low, high) {
-    const [number, unit] = bytes(high).split(" ");
+    const [text, unit] = bytes(high).split(" "), number = Number(text);
     const digits = high < 1024 || number >= 100 ? 0 : number >= 10 ? 1 : 2;
     const least = number * (low / high);
-    if (fixed(least, digits) === fixed(Number(number), digits))
+    if (fixed(least, digits) === fixed(number, digits))
         return bytes(high);
-    return `${digits && low && least < 0.005 ? "<0.01" : fixed(least, digits)}–${fixed(Number(number), digits)} ${unit}`;
+    return `${digits && low && least < 0.005 ? "<0.01" : fixed(least, digits)}–${fixed(number, digits)} ${unit}`;
 }
 
 export function percent(part, whole) {

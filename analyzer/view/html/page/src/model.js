@@ -47,6 +47,12 @@ export class TraceData {
         return latest;
     }
 
+    // Numbers of the steps of any trace of the page.
+    async stepsOf(index) {
+        const { steps } = this.head.traces[index].blobs;
+        return rowsOf(await this.readText(steps, "steps"), steps, []);
+    }
+
     document(name, blob) {
         if (!blob)
             return Promise.resolve(null);

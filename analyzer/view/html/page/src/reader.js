@@ -1,7 +1,7 @@
 // Reads traces out of the page: in a worker where one may start, so that the page never stops; else in slices.
 
 import { greatest } from "./greatest.js";
-import { DataError, fromBase64, inflate, readTables, run } from "./data.js";
+import { columnsOf, DataError, fromBase64, inflate, readTables, run } from "./data.js";
 import { gapChanges } from "./gaps.js";
 import { contributions, makeSums } from "./walk.js";
 
@@ -21,8 +21,10 @@ export class Reader {
         return this.bytes;
     }
 
+    // The text of a document; of a table its columns.
     async text(blob, name) {
-        return new TextDecoder().decode(await inflate(this.all(), blob, name));
+        const raw = await inflate(this.all(), blob, name);
+        return blob.columns ? run(columnsOf(raw, blob, name), () => {}) : new TextDecoder().decode(raw);
     }
 
     async trace(index, breathe) {

@@ -81,7 +81,7 @@ export function toFragment(state, model) {
         put("a", state.pinA === null ? null : model.eventOf(state.pinA), null);
         put("b", state.pinB === null ? null : model.eventOf(state.pinB), null);
     }
-    put("tab", state.tab, model ? usualTab(model.trace, model.device) : null);
+    put("tab", state.tab, model ? usualTab(model.trace, model.device, model.data?.head) : null);
     if (state.selection)
         out.set("selection", `${state.selection.kind}~${state.selection.key}`);
     put("q", state.filter, "");
@@ -102,7 +102,7 @@ export function fromFragment(fragment, head) {
     const device = number(asked.get("device"));
     patch.device = devices.some((d) => d.index === device) ? device : devices[0]?.index ?? 0;
     patch.axis = ["time", "event", "step"].includes(asked.get("axis")) ? asked.get("axis") : usualAxis(head.traces[patch.trace]);
-    patch.tab = asked.get("tab") || usualTab(head.traces[patch.trace], devices.find(({ index }) => index === patch.device));
+    patch.tab = asked.get("tab") || usualTab(head.traces[patch.trace], devices.find(({ index }) => index === patch.device), head);
     patch.filter = asked.get("q") || "";
     patch.theme = ["light", "dark"].includes(asked.get("theme")) ? asked.get("theme") : "auto";
     patch.patterns = asked.get("patterns") === "1";

@@ -1,13 +1,40 @@
-// The comparison of two traces, as `vramtrace diff --json` has it.
-import { h, name, clear, select, swatch } from "../dom.js";
-import { categoryLabel } from "./view.js";
+// The comparison of two traces, as `vramtrace diff --json` has it: the peaks of their steps, and what grew and what shrank, as a
+// picture and as a table.
+import { h, name, clear, select, swatch, visible } from "../dom.js";
+import { categoryLabel, deviceOf, openRun } from "./view.js";
 import { documentPart, emptyState } from "./findings.js";
-import { column, createTable } from "./table.js";
+import { foldModules, foldNames, eachText } from "./fold.js";
+import { follow, link } from "./groups.js";
+import { stepsChart } from "./diff_steps.js";
+import { column, createTable, leavesOf } from "./table.js";
+import { createTreemap } from "./treemap.js";
 
+// The list in the document, what it is by, and the way of "Who" that shows the same.
 const WAYS = [
-    ["categories", "category"], ["modules", "module"], ["kinds", "module class"], ["owners", "owner"],
-    ["lines", "line"], ["stacks", "stack"], ["ops", "operator"]
+    ["categories", "category", "category"], ["modules", "module", "module"], ["kinds", "module class", "class"], ["owners", "owner", "owner"],
+    ["lines", "line", "line"], ["stacks", "stack", "stack"], ["ops", "operator", "op"]
 ];
+
+/** A list of the document as nodes (fold.js): what grew, what shrank, and what is as large but of other categories; what is alike as one. */
+export function changesOf(list, way) {
+    const nodes = list.map((row, i) => ({
+        key: `${i} ${row.name}`, name: row.name, bytes: Math.abs(row.change_bytes), a: row.a_bytes, b: row.b_bytes, change: row.change_bytes,
+        kind: row.kind, row
+    }));
+    const fold = { modules: foldModules, owners: foldNames }[way] ?? ((some) => some);
+    return [1, -1, 0].map((sign) => fold(nodes.filter(({ change }) => Math.sign(change) === sign), `in ${sign}`));
+}
+
+function treeOf(grown, shrunk) {
+    const side = (title, nodes, sign) => {
+        const bytes = nodes.reduce((sum, node) => sum + node.bytes, 0);
+        return { key: title, name: title, level: "side", bytes, change: sign * bytes, children: new Map(nodes.map((node) => [node.key, node])) };
+    };
+    const sides = [side("Grown", grown, 1), side("Shrunk", shrunk, -1)];
+    const root = { key: "", name: "", bytes: sides[0].bytes + sides[1].bytes, children: new Map(sides.map((one) => [one.key, one])) };
+    link(root);
+    return root;
+}
 
 function columns(context, way) {
     const category = (row) => categoryLabel(context.model, row.name);
@@ -15,26 +42,32 @@ function columns(context, way) {
         way === "categories"
             ? column("name", "Category", "text", category,
                   { cell: (row) => h("span", {}, swatch(row.name), category(row)) })
-            : {
-                  id: "name",
-                  title: WAYS.find(([id]) => id === way)[1].replace(/^./, (letter) => letter.toUpperCase()),
-                  kind: "name",
-                  value: (row) =>
-                      `${row.name || (way === "modules" || way === "kinds" ? "outside any module" : "no name known")}${
-                          row.members > 1 ? ` (${row.members})` : ""}${
-                          row.a_line && row.b_line && row.a_line !== row.b_line ? ` (was line ${row.a_line})` : ""}`
-              },
-        column("a", "A", "bytes", (row) => row.a_bytes, { sum: true }),
-        column("b", "B", "bytes", (row) => row.b_bytes, { sum: true }),
-        column("change", "B − A", "change", (row) => row.change_bytes, { sum: true }),
-        column("kind", "How", "text", (row) => (row.kind === "grown" || row.kind === "shrunk" ? "" : row.kind))
+            : column("name", WAYS.find(([id]) => id === way)[1].replace(/^./, (letter) => letter.toUpperCase()), "name", (row) => titleOf(row, way)),
+        column("a", "A", "bytes", (row) => row.a, { sum: true }),
+        column("b", "B", "bytes", (row) => row.b, { sum: true }),
+        column("change", "B − A", "change", (row) => row.change, { sum: true }),
+        column("kind", "How", "text", (row) => (row.kind === "grown" || row.kind === "shrunk" || row.children ? "" : row.kind))
     ];
+    if (way === "lines")
+        list.push(column("phase", "Allocated in", "text", (row) => row.row.phase));
     if (way !== "categories")
-        list.push(column("of", "Of", "text",
-            (row) => Object.entries(row.categories || {})
-                         .map(([one, bytes]) => `${categoryLabel(context.model, one)} ${context.format.change(bytes)}`)
-                         .join(", ")));
+        list.push(column("of", "Of", "text", (row) => {
+            const sums = {};
+            for (const leaf of leavesOf([row]))
+                for (const [one, bytes] of Object.entries(leaf.row.categories || {}))
+                    sums[one] = (sums[one] || 0) + bytes;
+            return Object.entries(sums).map(([one, bytes]) => `${categoryLabel(context.model, one)} ${context.format.change(bytes)}`).join(", ");
+        }));
     return list;
+}
+
+function titleOf({ name: title, itself, children, row }, way) {
+    if (!title)
+        return way === "modules" || way === "kinds" ? "outside any module" : "no name known";
+    if (children)
+        return title;
+    const moved = row.a_line && row.b_line && row.a_line !== row.b_line;
+    return `${title}${itself ? " itself" : ""}${row.members > 1 ? ` (${row.members})` : ""}${moved ? ` (was line ${row.a_line})` : ""}`;
 }
 
 function verdict(format, device) {
@@ -47,42 +80,91 @@ function verdict(format, device) {
         a ? `, ${b > a ? "+" : "−"}${format.percent(Math.abs(b - a), a)}` : ""}.`;
 }
 
-function deviceSection(context, device) {
-    const box = h("div"), table = createTable({
-        context,
-        caption: `Differences on GPU ${device.index}`,
-        columns: columns(context, "lines"),
-        key: (row) => row.name,
-        empty: "No difference."
+/* The picture and the table of one device. */
+function deviceView(context, device) {
+    const { format } = context, crumbs = h("nav", { class: "vp-crumbs", "aria-label": "Narrowed to" });
+    const hint = h("p", { class: "vp-hover", "aria-hidden": "true" });
+    let way = WAYS.map(([id]) => id).find((id) => ["modules", "lines"].includes(id) && device[id]?.some((row) => row.name)) ?? "categories";
+    let tree = null, path = [];
+    const titled = (node) => node.level === "side" || !node.parent ? node.name || "all changes"
+        : way === "categories" ? categoryLabel(context.model, node.name) : titleOf(node, way);
+    const map = createTreemap({
+        format, title: titled, sign: (node) => (node.change > 0 ? "vp-grown" : "vp-shrunk"), empty: "Nothing grew or shrank.",
+        choose: (node) => (node.children?.size ? go(keysOf(node)) : openClass(node)), widen: () => go(path.slice(0, -1)),
+        hover(node) {
+            hint.textContent = node ? visible(`${titled(node)}: ${node.a === undefined ? "" : `A ${format.bytes(node.a)}, B ${format.bytes(node.b)}, `}${
+                format.change(node.change)}${node.count ? `, ${eachText(format, node)}` : ""}`) : "";
+        }
     });
-    let way = WAYS.some(([id]) => id === "lines" && device[id]?.length) ? "lines" : "categories";
-    const show = () => {
+    const table = createTable({
+        context, caption: "Differences", columns: columns(context, way), key: (row) => row.key, empty: "No difference.",
+        choose(row) {
+            if (!row.children)
+                openClass(row);
+        }
+    });
+
+    /* In the run that has more of it. The same line may have had another number there. */
+    function openClass({ name: title, change, row }) {
+        const run = change < 0 ? 0 : 1, there = run ? title : title.replace(`:${row.b_line}`, `:${row.a_line}`);
+        openRun(context.store, run, device.index, { kind: WAYS.find(([id]) => id === way)[2], key: row.phase ? `${there} · ${row.phase}` : there });
+    }
+
+    function keysOf(node) {
+        return node.parent ? [...keysOf(node.parent), node.key] : [];
+    }
+
+    function go(next) {
+        path = next;
+        drawTree();
+        map.focus();
+        context.announce(visible(`${titled(follow(tree, path))}: ${format.bytes(follow(tree, path).bytes)}`));
+    }
+
+    function drawTree() {
+        const nodes = [tree, ...path.map((_, i) => follow(tree, path.slice(0, i + 1)))];
+        clear(crumbs, nodes.map((node, i) => h("button", { type: "button", "aria-current": i === path.length ? "true" : null, onclick: () => go(path.slice(0, i)) }, name(titled(node)))));
+        map.draw(nodes.at(-1), "treemap", { sizeOf: (node) => node.bytes, whole: 0 });
+    }
+
+    function show() {
+        const changes = changesOf(device[way] || [], way);
+        path = [];
+        tree = treeOf(changes[0], changes[1]);
+        drawTree();
         table.columns(columns(context, way), [null, false]);
-        table.set(device[way] || [], `Differences on GPU ${device.index}, by ${WAYS.find(([id]) => id === way)[1]}`);
-    };
+        table.set(changes.flat().sort((one, other) => other.bytes - one.bytes), `GPU ${device.index}, by ${WAYS.find(([id]) => id === way)[1]}; choose a row to see it in its run`);
+    }
+
     table.element.querySelector(".vp-tools").prepend(select("by", WAYS, way, (value) => {
         way = value;
         show();
     }));
     show();
-    clear(box).append(h("h3", {}, `GPU ${device.index}`, device.name ? [" ", name(device.name)] : null),
-        h("p", {}, verdict(context.format, device)), table.element);
-    return box;
+    return [h("div", { class: "vp-left" }, h("div", { class: "vp-bar" }, crumbs), map.element, hint), h("div", { class: "vp-right" }, table.element)];
 }
 
-function draw(root, document, context) {
-    const side = (letter, one) => h("p", {}, h("strong", {}, letter), " ", name(one?.trace?.file ?? ""),
-        h("span", { class: "vp-muted" }, ` at ${one?.moment ?? ""}`));
-    root.append(side("A", document.a), side("B", document.b));
-    if (!document.devices?.length)
-        root.append(emptyState("Neither trace contains GPU allocations."));
-    root.append(...(document.devices || []).map((device) => deviceSection(context, device)));
+function draw(root, { document, steps }, context) {
+    const { devices = [] } = document, one = deviceOf(document, context.model) ?? devices[0];
+    const side = (letter, run) => [h("strong", {}, letter), " ", name(run?.trace?.file ?? "", "vp-short"), h("span", { class: "vp-muted" }, ` at ${run?.moment ?? ""} · `)];
+    const box = h("div", { class: "vp-diff" }), heading = h("p", { class: "vp-heading" }, side("A", document.a), side("B", document.b));
+    root.append(box);
+    if (!one)
+        return void box.append(heading, emptyState("Neither trace contains GPU allocations."));
+    const runs = steps.map((list) => list.filter(({ device, step }) => device === one.index && step > 0));
+    const chart = runs.some((list) => list.length) ? stepsChart(context, runs) : null;
+    heading.append(`GPU ${one.index}: ${verdict(context.format, one)}`);
+    box.append(heading, chart ? chart.element : emptyState("Neither run has steps."), ...deviceView(context, one));
+    return { update: () => chart?.redraw(), destroy: () => chart?.destroy() };
 }
 
 export const part = documentPart({
     id: "diff",
     title: "Diff",
-    read: (model) => model.diff(),
+    read: async (model) => {
+        const document = await model.diff();
+        return document && { document, steps: await Promise.all([0, 1].map((index) => model.data.stepsOf(index))) };
+    },
     absent: "This page has no comparison: it was not written with --diff.",
     draw
 });

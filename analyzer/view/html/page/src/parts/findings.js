@@ -3,13 +3,13 @@ import { h, name, clear } from "../dom.js";
 import { showInTimeline } from "./view.js";
 
 /** A part that shows what `read(model)` promises: `draw(root, document, context)` fills the emptied root,
- * `absent` says why there is nothing. */
+ * and may return {update(state), destroy()}; `absent` says why there is nothing. */
 export function documentPart({id, title, read, absent, draw}) {
     return {
         id,
         title,
         create(root, context) {
-            let gone = false;
+            let gone = false, view = null;
             root.append(h("p", { class: "vp-muted", role: "status" }, "Reading …"));
             Promise.resolve(read(context.model))
                 .then((document) => {
@@ -17,7 +17,7 @@ export function documentPart({id, title, read, absent, draw}) {
                         return;
                     clear(root);
                     if (document)
-                        draw(root, document, context);
+                        view = draw(root, document, context);
                     else
                         root.append(emptyState(absent));
                 })
@@ -26,8 +26,10 @@ export function documentPart({id, title, read, absent, draw}) {
                         clear(root).append(emptyState(`This part of the page cannot be read: ${error.message}`));
                 });
             return {
+                update: (state) => view?.update(state),
                 destroy() {
                     gone = true;
+                    view?.destroy();
                 }
             };
         },

@@ -102,8 +102,9 @@ export function foldNames(nodes) {
     });
 }
 
-/** Modules as the tree that their names are: containers with all that is inside, repeated ones with the same parts as one. */
-export function foldModules(nodes) {
+/** Modules as the tree that their names are: containers with all that is inside, repeated ones with the same parts as one. Keys of
+ * containers begin with `mark`. */
+export function foldModules(nodes, mark = "in") {
     const root = { name: "", inside: new Map(), item: null };
     for (const node of nodes) {
         const pieces = node.name.split(/(?=\.)|(?= > )/), levels = pieces.slice(0, LEVELS - 1);
@@ -117,21 +118,21 @@ export function foldModules(nodes) {
         }
         at.item = node;
     }
-    return insideOf(root, new Map()).nodes;
+    return insideOf(root, mark, new Map()).nodes;
 }
 
 /* What is in a level: its nodes, folded, and what makes levels alike: their parts and classes, not the sizes. But two modules of
  * one class that contain nothing and differ in size have different roles: "Linear#1" and "Linear#2". `kinds` numbers what is alike. */
-function insideOf({ inside }, kinds) {
+function insideOf({ inside }, mark, kinds) {
     const alike = new Map(), told = [];
     for (const [piece, level] of inside) {
-        const below = insideOf(level, kinds), { name, item } = level, leaf = !below.nodes.length;
+        const below = insideOf(level, mark, kinds), { name, item } = level, leaf = !below.nodes.length;
         const texts = /\d$/.test(piece) ? parse(name).texts : [], repeated = texts.length > 1 && texts.at(-1) === "";
-        const what = JSON.stringify([item?.entry.klass.module_class ?? null, below.told, leaf && /#\d+$/.test(piece) ? [item.bytes, item.b] : 0]);
+        const what = JSON.stringify([item?.entry?.klass.module_class, item?.kind, below.told, leaf && /#\d+$/.test(piece) ? [item.bytes, item.b] : 0]);
         if (!kinds.has(what))
             kinds.set(what, kinds.size);
         const own = item && !leaf ? [{ ...item, itself: true }] : [];
-        const node = leaf ? item : below.nodes.length === 1 && !item ? below.nodes[0] : joined([...below.nodes, ...own], { key: `in ${name}`, name });
+        const node = leaf ? item : below.nodes.length === 1 && !item ? below.nodes[0] : joined([...below.nodes, ...own], { key: `${mark} ${name}`, name });
         alike.set(node, repeated ? JSON.stringify([texts.at(-2), kinds.get(what)]) : null);
         told.push([piece, kinds.get(what)]);
     }

@@ -233,8 +233,9 @@ function tidy(node, fold) {
     node.children = new Map(gather(fold([...node.children.values()])).map((one) => [one.key, one]));
 }
 
-function link(node) {
-    for (const one of node.children.values()) {
+/** Tells each node what contains it. */
+export function link(node) {
+    for (const one of node.children?.values() ?? []) {
         one.parent = node;
         link(one);
     }

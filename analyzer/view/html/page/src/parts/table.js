@@ -86,6 +86,14 @@ export function toTsv(rows, columns) {
         "\n";
 }
 
+/* Below "layers.3" its part "layers.3.mlp" is ".mlp". */
+function nameWithin(text, container) {
+    const shown = name(text), rest = container?.name && text.startsWith(container.name) ? text.slice(container.name.length).trim() : "";
+    if (rest)
+        shown.textContent = visible(rest);
+    return shown;
+}
+
 async function copy(text, announce) {
     try {
         await navigator.clipboard.writeText(text);
@@ -178,14 +186,13 @@ export function createTable(options) {
         context.announce(`Sorted by ${column.title}, ${descending ? "largest first" : "smallest first"}`);
     }
 
-    function cellOf(column, row, depth, first) {
+    function cellOf(column, { row, depth, inside: container }, first) {
         const value = column.value(row), text = textOf(format, column.kind, value);
         const content = column.cell    ? column.cell(row)
-            : column.kind === "name"   ? name(text)
+            : column.kind === "name"   ? nameWithin(text, container)
             : NUMBERS.has(column.kind) ? text
                                        : name(text);
-        const choose = first && options.choose;
-        const inside = choose
+        const inside = first && options.choose
             ? h("button", {
                 type: "button", class: "vp-row", tabindex: "-1", style: depth ? `padding-left:${depth * INDENT}px` : null,
                 "aria-expanded": row.children?.size ? String(open.has(row.key)) : null, onclick: () => choose(row)
@@ -211,11 +218,12 @@ export function createTable(options) {
         options.choose(row);
     }
 
-    function rowOf({ row, depth }, i) {
+    function rowOf(placed, i) {
+        const { row } = placed;
         const key = options.key ? options.key(row) : null;
         const line = h("tr",
             { "aria-selected": options.choose ? String(key !== null && key === chosen) : null, "data-key": key },
-            columns.map((column, at) => cellOf(column, row, depth, at === 0)));
+            columns.map((column, at) => cellOf(column, placed, at === 0)));
         if (options.choose) {
             line.addEventListener("click", (event) => {
                 if (!event.target.closest("button"))
@@ -256,11 +264,11 @@ export function createTable(options) {
         context.announce(`${format.count(Math.min(limit, shown.length))} of ${format.count(shown.length)} rows`);
     }
 
-    /* Rows in their order, each with how deep it lies in others, and followed by what it contains where it is open. */
-    function inOrder(list, depth = 0) {
+    /* Rows in their order, each with how deep it lies in others and in which, and followed by what it contains where it is open. */
+    function inOrder(list, depth = 0, inside = null) {
         const sorted = columns.find((one) => one.id === sortId);
         return (sorted ? sortRows(list, sorted, descending) : list)
-            .flatMap((row) => [{ row, depth }, ...(row.children && open.has(row.key) ? inOrder([...row.children.values()], depth + 1) : [])]);
+            .flatMap((row) => [{ row, depth, inside }, ...(row.children && open.has(row.key) ? inOrder([...row.children.values()], depth + 1, row) : [])]);
     }
 
     function draw() {

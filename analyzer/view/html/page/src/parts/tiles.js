@@ -5,7 +5,7 @@ const SMALLEST = 0.004; // of the whole: what is smaller is summed up
 /** What is drawn below a node: {node, value, rest, children}; `rest` = nodes that a tile sums up. Values sum to
  * those of the node, exactly. `sizeOf(node)` is what a node's area shows. */
 export function pick(node, sizeOf, depth, whole = sizeOf(node)) {
-    const all = [...node.children.values()].filter((child) => sizeOf(child) > 0).sort((a, b) => sizeOf(b) - sizeOf(a));
+    const all = [...(node.children?.values() ?? [])].filter((child) => sizeOf(child) > 0).sort((a, b) => sizeOf(b) - sizeOf(a));
     let shown = all.filter((child) => sizeOf(child) >= whole * SMALLEST);
     if (all.length - shown.length === 1)
         shown = all; // a tile for one says less than the one

@@ -25,7 +25,7 @@ function layout(picked, way, width, height) {
     return root.descendants().filter((tile) => tile.depth);
 }
 
-/** options: { format, title(node), label(category), choose(node), hover(node | null), widen() }
+/** options: { format, title(node), sign(node): a class instead of the category's colour, choose(node), hover(node | null), widen(), empty }
  * -> { element, focus(), draw(node, way, { sizeOf, whole, compare }) }. `compare`: differences to B are shown. */
 export function createTreemap(options) {
     const { format } = options;
@@ -48,33 +48,33 @@ export function createTreemap(options) {
         const { node, rest } = tile.data, width = tile.x1 - tile.x0, height = tile.y1 - tile.y0;
         const title = node ? options.title(node) : `… ${format.count(rest.length)} more`;
         const bytes = rest ? rest.reduce((sum, one) => sum + one.bytes, 0) : node.bytes;
-        const share = format.percent(bytes, view.whole), change = node && view.compare ? node.b - node.bytes : null;
+        const share = format.percent(bytes, view.whole), change = node?.change ?? (node && view.compare ? node.b - node.bytes : null);
         const each = node?.count ? eachText(format, node) : "";
         const size = change === null ? each || format.bytes(bytes) : format.change(change);
-        const category = (node || tile.data.parent).category;
-        const text = `${title}, ${each ? `${each}, ` : ""}${format.bytes(bytes)}, ${share}${change === null ? "" : `, ${format.change(change)}`}${
-            node ? `, ${format.count(node.blocks)} blocks` : ""}`;
+        const shown = node || tile.data.parent, { category } = shown;
+        const text = `${title}, ${each ? `${each}, ` : ""}${format.bytes(bytes)}${view.whole ? `, ${share}` : ""}${change === null ? "" : `, ${format.change(change)}`}${
+            node?.blocks === undefined ? "" : `, ${format.count(node.blocks)} blocks`}`;
         const button = h("button", {
             type: "button",
-            class: `vp-tile${tile.children ? " vp-parent" : ""}${rest ? " vp-rest" : ""}`,
+            class: `vp-tile${tile.children ? " vp-parent" : ""}${rest ? " vp-rest" : ""} ${options.sign?.(shown) ?? ""}`,
             tabindex: i ? "-1" : "0",
             "aria-label": visible(text),
             title: visible(text),
-            style:
-                `left:${tile.x0}px;top:${tile.y0}px;width:${Math.max(1, width)}px;height:${Math.max(1, height)}px;--c:${
-                    category ? colourOf(category)
-                             : "var(--muted)"};--ink:${category ? colourOf(category, "ink") : "var(--bg)"}`,
-            onclick: () => options.choose(node || tile.data.parent),
+            style: `left:${tile.x0}px;top:${tile.y0}px;width:${Math.max(1, width)}px;height:${Math.max(1, height)}px${
+                category ? `;--c:${colourOf(category)};--ink:${colourOf(category, "ink")}` : ""}`,
+            onclick: () => options.choose(shown),
             onpointerenter: () => options.hover(node),
             onfocus: () => options.hover(node),
         });
         if (width <= 34 || height <= 13) {
             button.style.padding = "0"; // which would make it wider than its place
         } else {
-            button.append(h("bdi", { class: "vp-tilename" }, visible(shortened(title, Math.floor((width - 10) / LETTER)))));
+            const beside = tile.children || height <= 34, sized = beside ? width > (tile.children ? 130 : 110) : width > 60;
+            const room = width - 10 - (beside && sized ? size.length * LETTER : 0);
+            button.append(h("bdi", { class: "vp-tilename" }, visible(shortened(title, Math.floor(room / LETTER)))));
             if (height <= 34)
                 button.style.flexWrap = "nowrap"; // a second line would be out of sight
-            if (tile.children ? width > 130 : width > 110 || (height > 34 && width > 60))
+            if (sized)
                 button.append(h("span", { class: "vp-tilesize" }, size));
         }
         return button;
@@ -89,7 +89,7 @@ export function createTreemap(options) {
         box.style.setProperty("--high", `${height}px`); // on paper it is as on the screen: nothing draws it again
         const picked = pick(node, view.sizeOf, way === "icicle" ? 4 : 3);
         if (!picked.children.length) {
-            box.append(h("p", { class: "vp-muted" }, "Nothing is in use at this moment."));
+            box.append(h("p", { class: "vp-muted" }, options.empty));
             return;
         }
         box.append(...layout(picked, way, width, height).map((tile, i) => tileOf(tile, i, view)));

@@ -4,6 +4,7 @@
 // state: pinA, pinB: change or null; axis and zoom: [lo, hi] on model.axis(axis); selection: {kind, key} or null; highlight: a category or null.
 
 import { APART } from "../model.js";
+import { toFragment } from "../state.js";
 
 export const NEVER = 0xffffffff;
 
@@ -92,6 +93,11 @@ export function showInTimeline(context, {event, first, last}) {
     store.set(patch);
     context.announce(patch.pinA !== undefined ? `Instant ${momentText(context, patch.pinA)}`
                                               : `Timeline from event ${first} to ${last}`);
+}
+
+/** Shows a run at its peak under "Who", as a link would: the browser's own way leads back. */
+export function openRun(store, trace, device, selection) {
+    location.hash = toFragment({ ...store.get(), trace, device, selection, tab: "who", pinA: null, pinB: null, filter: "" }, null);
 }
 
 /** Of a document's devices the one that the model is about. */

@@ -35,6 +35,7 @@ function create(root, context) {
     const map = createTreemap({
         format,
         title: (node) => titleOf(context, node),
+        empty: "Nothing is in use at this moment.",
         choose,
         hover,
         widen() {
@@ -256,7 +257,9 @@ function create(root, context) {
             return;
         by = ways.querySelector("select").value = way;
         refreshTable(true);
-        const row = table.find((one) => (by === "block" ? String(one.entry.allocation) : one.name) === selection.key);
+        // A comparison leaves out the numbers of first siblings, and tells lines apart by their phases.
+        const named = ({ name: title, entry }) => [title, title.replace(/#1(?= > |$)/g, ""), `${title} · ${entry.klass.phase}`].includes(selection.key);
+        const row = table.find((one) => (by === "block" ? String(one.entry.allocation) === selection.key : named(one)));
         if (row) {
             table.select(row.key);
             details.show(row.entry, by === "block" ? row.entry.allocation : null, groupOf(row));
