@@ -355,6 +355,7 @@ def test_ten_thousand_owners_are_one_tile(driver, look, make):
     def tile(name):
         return driver.find_element("css selector", f".vp-tile[aria-label^='{name}, ']")
 
+    wait(driver, "return document.querySelector('.vp-tile')")
     # By mouse: all, then a hundred of them, then each.
     assert tile("table.0–9999").text.split("\n") == ["table.0–9999", "10,000 × 2 MiB"]
     tile("table.0–9999").click()
@@ -366,10 +367,10 @@ def test_ten_thousand_owners_are_one_tile(driver, look, make):
     driver.execute_script("arguments[0].focus()", tile("table.4200–4299"))
     press(driver, Keys.ENTER)
     assert tile("table.4242").get_attribute("aria-label").startswith("table.4242, 2 MiB, ")
-    assert driver.find_element("css selector", ".vp-who .vp-row").text == "table.4200–4299\n100 × 2 MiB"
+    assert driver.find_element("css selector", ".vp-who .vp-row").text == "table.4200–4299 float32 1024x1024\n100 × 2 MiB"
     driver.find_element("css selector", ".vp-who .vp-row").send_keys(Keys.ENTER)
     settle(driver)
-    assert [row.text for row in driver.find_elements("css selector", ".vp-who .vp-row")][1:4] == ["table.4200", "table.4201", "table.4202"]
+    assert [row.text.split()[0] for row in driver.find_elements("css selector", ".vp-who .vp-row")][1:4] == ["table.4200", "table.4201", "table.4202"]
     press(driver, Keys.ENTER)
     assert len(driver.find_elements("css selector", ".vp-who .vp-row")) == 1
     driver.execute_script("arguments[0].focus()", tile("table.4242"))

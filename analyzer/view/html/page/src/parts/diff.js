@@ -104,10 +104,13 @@ function deviceView(context, device) {
         }
     });
 
-    /* In the run that has more of it. The same line may have had another number there. */
+    /* In the run that has more of it. The same line may have had another number there; "model.*" has no row of its own: it is searched. */
     function openClass({ name: title, change, row }) {
         const run = change < 0 ? 0 : 1, there = run ? title : title.replace(`:${row.b_line}`, `:${row.a_line}`);
-        openRun(context.store, run, device.index, { kind: WAYS.find(([id]) => id === way)[2], key: row.phase ? `${there} · ${row.phase}` : there });
+        openRun(context.store, {
+            trace: run, device: device.index, filter: row.members > 1 && title.includes("*") ? title.replace("*", " ") : "",
+            selection: { kind: WAYS.find(([id]) => id === way)[2], key: row.phase ? `${there} · ${row.phase}` : there }
+        });
     }
 
     function keysOf(node) {

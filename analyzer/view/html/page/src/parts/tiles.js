@@ -11,7 +11,7 @@ export function pick(node, sizeOf, depth, whole = sizeOf(node)) {
         shown = all; // a tile for one says less than the one
     const rest = all.slice(shown.length);
     const children = depth > 0 ? shown.map((child) => pick(child, sizeOf, depth - 1, whole)) : [];
-    if (depth > 0 && rest.length)
+    if (depth > 0 && rest.length && shown.length) // else it is a tile of its own
         children.push({
             node: null,
             rest,

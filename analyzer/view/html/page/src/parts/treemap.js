@@ -82,7 +82,7 @@ export function createTreemap(options) {
 
     function draw(node, way, view) {
         last = [node, way, view];
-        const width = box.clientWidth, height = box.clientHeight;
+        const width = box.clientWidth, height = box.clientHeight, focused = box.contains(document.activeElement);
         clear(box);
         if (!width || !height)
             return;
@@ -93,6 +93,8 @@ export function createTreemap(options) {
             return;
         }
         box.append(...layout(picked, way, width, height).map((tile, i) => tileOf(tile, i, view)));
+        if (focused)
+            box.querySelector("button").focus();
     }
     return {
         element: box,

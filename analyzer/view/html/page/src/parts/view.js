@@ -95,9 +95,9 @@ export function showInTimeline(context, {event, first, last}) {
                                               : `Timeline from event ${first} to ${last}`);
 }
 
-/** Shows a run at its peak under "Who", as a link would: the browser's own way leads back. */
-export function openRun(store, trace, device, selection) {
-    location.hash = toFragment({ ...store.get(), trace, device, selection, tab: "who", pinA: null, pinB: null, filter: "" }, null);
+/** Shows a run at its peak under "Who", as a link would: the browser's own way leads back. `asked`: trace, device, selection, filter */
+export function openRun(store, asked) {
+    location.hash = toFragment({ ...store.get(), ...asked, tab: "who", pinA: null, pinB: null }, null);
 }
 
 /** Of a document's devices the one that the model is about. */
