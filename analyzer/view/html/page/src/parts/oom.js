@@ -1,5 +1,5 @@
 // Out of memory: the request, what filled the GPU, why the cache did not help, what would have been freed next.
-import { h, name, swatch } from "../dom.js";
+import { h, name, swatch, visible } from "../dom.js";
 import { categoryLabel } from "./view.js";
 import { documentPart, emptyState, showButton, card, factList, codePlace, plural } from "./findings.js";
 import { categoryColumn, column, smallTable } from "./table.js";
@@ -28,6 +28,7 @@ function refusalCard(context, refusal, number) {
             ["Requested by", asked.name ? name(asked.name) : null],
             ["Operator", asked.operator ? name(`${asked.operator}${asked.module ? ` in ${asked.module}` : ""}`) : null],
             ["Free on the GPU", freeText(refusal, format)],
+            ["Segment needed", refusal.tried_bytes > refusal.requested_bytes ? format.bytes(refusal.tried_bytes) : null],
             [
                 "Failed in",
                 refusal.driver_tries
@@ -42,13 +43,29 @@ function refusalCard(context, refusal, number) {
         foldedStack(refusal.stack));
 }
 
+/* Why memory ran out, the likeliest first, and what helps. */
+function causeCards(context, { causes = [] }) {
+    const { format } = context;
+    return causes.map((cause, i) => card({
+        heading: `${i ? "Also" : cause.certain ? "Why" : "Observed"}: ${visible(cause.what)}`,
+        figure: `${format.bytes(cause.bytes)} · ${format.percent(cause.share, 1)} of the GPU`
+    },
+        factList([
+            ["Remedy", h("strong", {}, name(cause.remedy, "vp-wrap"))],
+            ["Held by", cause.holder ? name(cause.holder, "vp-wrap") : null],
+            ["Allocated at", cause.line ? codePlace(cause.line.file, cause.line.line, cause.line.function) ?? name(cause.line.function) : null],
+            ["Without it", cause.suffices ? "the request would have succeeded" : null],
+            ["Examined", name(cause.examined, "vp-wrap")]
+        ])));
+}
+
 function cardBar(context, card) {
     const { model } = context;
     const pieces = [
         ...Object.entries(card.categories).map(([category,
             bytes]) => ({ category, title: categoryLabel(model, category), bytes })),
         { category: "", title: "other processes, or not recorded", bytes: card.other_bytes || 0 },
-        { category: "free", title: "free", bytes: card.free_bytes || 0 }
+        { category: "free", title: card.free_reported === false ? "free, or other processes" : "free", bytes: card.free_bytes || 0 }
     ].filter((piece) => piece.bytes > 0);
     return smallTable({
         context,
@@ -125,6 +142,7 @@ function draw(root, document, context) {
         if (last && refusal.number === last.number) {
             if (last.missing_bytes)
                 element.append(h("p", {}, h("strong", {}, `${format.bytes(last.missing_bytes)} too little.`)));
+            element.append(...causeCards(context, last));
             element.append(h("p", {}, cacheText(context, last, refusal)));
             if (last.gpu)
                 element.append(cardBar(context, last.gpu));
@@ -140,6 +158,6 @@ export const part = documentPart({
     id: "oom",
     title: "OOM",
     read: (model) => model.document("oom"),
-    absent: "This page does not include out-of-memory errors.",
+    absent: "No out-of-memory errors.",
     draw
 });

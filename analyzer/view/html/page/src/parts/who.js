@@ -89,8 +89,7 @@ function create(root, context) {
             list.push(column("share", at === peakOf(model) ? "of peak" : "of in use", "share",
                 (row) => (whole ? row.bytes / whole : null), { sum: true }));
         if (by !== "block")
-            list.push(column("blocks", "Blocks", "count", (row) => (compared && !row.blocks ? row.blocksB : row.blocks),
-                { about: "An allocation with several tensors counts for each owner" }));
+            list.push(column("blocks", "Blocks", "count", (row) => (compared && !row.blocks ? row.blocksB : row.blocks)));
         if (by !== "category")
             list.push(categoryColumn(
                 context, by === "block" || by === "owner" ? "Category" : "Mostly", (row) => mostly(row.categories)));
@@ -223,6 +222,8 @@ function create(root, context) {
                   unused.map(([category, bytes]) => `${format.bytes(bytes)} ${categoryLabel(context.model, category)}`)
                       .join(", ")}.`
             : "";
+        if (at === peakOf(model))
+            aside.append(...(model.device.evidence ?? []).flatMap((text) => [" ", visible(text)]));
     }
 
     function update(state) {
