@@ -16,7 +16,7 @@
 #include "view/html/page.h"
 
 #define FOLDER_PAGE "vramtrace.html" /* in a folder of traces */
-#define MANY_TRACES 16u
+#define MANY_TRACES 16u              /* then the page has less of each: 200 ranks are at most 8 MB */
 #define EVERY_GROUP ((1u << VT_BY_COUNT) - 1)
 
 /* ---- Which traces, and where to ---- */
@@ -44,16 +44,16 @@ static char *usual_output(const char *operand)
 static int load_trace(const struct vt_arguments *arguments, const char *path, size_t count,
                       struct vt_loaded *loaded, struct vt_report **oom)
 {
+    const bool many = count > MANY_TRACES;
     struct vt_report_options options = {.device_index = arguments->device,
+                                        .groups = many ? 1u << VT_BY_MODULE | 1u << VT_BY_LINE : EVERY_GROUP,
                                         .shown_only = true,
                                         .oom = VT_AT_OOM_NEVER,
-                                        .timeline_columns =
-                                            count > MANY_TRACES ? VT_PAGE_COLUMNS / 5 : VT_PAGE_COLUMNS};
-    int result = vt_load_report(
-        arguments, path, &options,
-        VT_FIND_LEAKS | VT_FIND_ADVICE | VT_FIND_FRAGMENTATION | VT_FIND_STEPS | VT_FIND_CARD |
-            VT_FIND_GRAPH_POOLS,
-        loaded);
+                                        .timeline_columns = many ? VT_PAGE_COLUMNS / 5 : VT_PAGE_COLUMNS};
+    int result = vt_load_report(arguments, path, &options,
+                                VT_FIND_LEAKS | VT_FIND_ADVICE | VT_FIND_FRAGMENTATION | VT_FIND_STEPS |
+                                    VT_FIND_CARD | VT_FIND_GRAPH_POOLS,
+                                loaded);
 
     *oom = NULL;
     if (result || !loaded->report->refusal_count)

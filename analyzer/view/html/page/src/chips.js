@@ -18,24 +18,27 @@ export function outliersOf(head) {
 // "+56 MiB inputs at train.py:11": a part is named if it differs in the direction of the whole, and by a tenth of it.
 function reasonOf({ traces }, odd) {
     const [category, line] = [odd.categories[0], odd.lines[0]].map((one) =>
-        (one?.name && one.difference_bytes / odd.difference_bytes >= 0.1 ? one : null));
+        (one?.name && one.name !== "unknown" && one.difference_bytes / odd.difference_bytes >= 0.1 ? one : null));
     const label = category && (traces[0].categories.find(({ name }) => name === category.name)?.label ?? category.name);
     const together = category && line && line.category === category.name && line.difference_bytes / category.difference_bytes >= 0.5;
     const told = category ?? odd;
     return `${format.change(told.difference_bytes)}${label ? ` ${label}` : ""}${together ? ` at ${visible(line.name)}` : ""}`;
 }
 
+const WORTH = 0.05; // of the GPU: free pieces of less deserve no chip
+
 // The largest of one kind for each device; `bytes` orders them, `at`: an event, "step:N", or null = the peak.
 const KINDS = [
     { tab: "oom", tone: "alarm", of({ failed_requests: requests, oom_cause: cause }, device) {
         const last = requests.filter((request) => request.device === device.index).pop();
-        return last && { bytes: last.requested_bytes, at: last.event, text: `Out of memory: ${format.bytes(last.requested_bytes)} requested${cause ? ` · ${visible(cause)}` : ""}` };
+        return last && { bytes: last.requested_bytes, at: last.event, text: `Out of memory: ${format.bytes(last.requested_bytes)} requested${cause ? ` · ${visible(cause.split(": ")[0])}` : ""}` };
     } },
     { tab: "leaks", tone: "alarm", of(trace, device) {
         const leak = device.leak_list?.find((one) => one.leak);
         return leak && { bytes: leak.bytes_per_step, at: `step:${leak.last_step}`, text: `Leak: ${format.bytes(leak.bytes_per_step)} per step · ${visible(leak.verdict)}` };
     } },
-    { tab: "frag", tone: "notice", of: (trace, device) => device.frag_advice?.length && { bytes: device.hole_bytes, text: `Fragmentation: ${format.bytes(device.hole_bytes)} reserved but free` } },
+    { tab: "frag", tone: "notice", of: (trace, device) => device.frag_advice?.length && device.hole_bytes >= WORTH * device.total_bytes &&
+        { bytes: device.hole_bytes, text: `Fragmentation: ${format.bytes(device.hole_bytes)} reserved but free` } },
     { tab: "ranks", tone: "notice", of(trace, device, head) {
         const odd = outliersOf(head).find((one) => one.process.file === trace.file && one.device === device.index);
         return odd && { bytes: odd.bytes, text: `Outlier: ${odd.text}` };

@@ -1,5 +1,5 @@
 // What is known of one selected thing: its class, and its block where one is meant.
-import { h, name, clear, swatch } from "../dom.js";
+import { h, name, clear, swatch, visible } from "../dom.js";
 import { NEVER, frameName, isPython, sourcesOf, tellingFrames, categoryLabel } from "./view.js";
 import { explained, phaseTerm } from "../terms.js";
 import { factList } from "./findings.js";
@@ -91,9 +91,9 @@ function tensors(context, entry) {
 
 /** A panel; show(entry, allocation, group) with an entry of groups.js, allocation null for all of its class; `group` {bytes, blocks}:
  * what was chosen, if the entry is only the largest part of it. showBlock(allocation) */
-export function createDetails(context, hint) {
+export function createDetails(context, hint, more = []) {
     const element = h("aside", { class: "vp-details", tabindex: "0", "aria-label": "Selection" });
-    const empty = () => clear(element).append(h("p", { class: "vp-muted" }, hint));
+    const empty = () => clear(element).append(...[hint, ...more].map((text) => h("p", { class: "vp-muted" }, visible(text))));
     empty();
     return {
         element,

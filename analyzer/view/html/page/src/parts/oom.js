@@ -11,7 +11,7 @@ function freeText(refusal, format) {
     return `${refusal.free_reported === false ? "at most " : ""}${format.bytes(refusal.free_bytes)}`;
 }
 
-function refusalCard(context, refusal, number) {
+function refusalCard(context, refusal, number, causes) {
     const { format } = context, asked = refusal.requested_by || {};
     return card({
         heading: `Out of memory ${number}`,
@@ -19,6 +19,7 @@ function refusalCard(context, refusal, number) {
         tone: "alarm",
         button: showButton(context, { event: refusal.event })
     },
+        causes,
         factList([
             [
                 "When",
@@ -138,11 +139,10 @@ function draw(root, document, context) {
         root.append(h("p", { class: "vp-muted" },
             `The last ${drawn.length} of ${format.count(count)}; vramtrace export --format csv --table out_of_memory lists all.`));
     drawn.forEach((refusal) => {
-        const element = refusalCard(context, refusal, count > 1 ? `${refusal.number} of ${format.count(count)}` : "");
+        const element = refusalCard(context, refusal, count > 1 ? `${refusal.number} of ${format.count(count)}` : "", refusal.number === last?.number ? causeCards(context, last) : []);
         if (last && refusal.number === last.number) {
             if (last.missing_bytes)
                 element.append(h("p", {}, h("strong", {}, `${format.bytes(last.missing_bytes)} too little.`)));
-            element.append(...causeCards(context, last));
             element.append(h("p", {}, cacheText(context, last, refusal)));
             if (last.gpu)
                 element.append(cardBar(context, last.gpu));

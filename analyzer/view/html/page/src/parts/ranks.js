@@ -56,7 +56,7 @@ export function rowsOf(head, format) {
 const LEFT = 96, LABEL = 13, MOST = 22;
 
 /** A row for each rank, darker where it had more; outliers are outlined, each with its reason. */
-function strip(context, rows, most, open) {
+function strip(context, rows, most, room, open) {
     const { format, colours } = context;
     const end = greatest(rows.map((row) => row.start + row.trace.duration_ns), 1);
     const devices = new Set(rows.map((row) => row.device.index)).size > 1;
@@ -65,10 +65,10 @@ function strip(context, rows, most, open) {
     const hint = h("p", { class: "vp-hover", "aria-hidden": "true" });
     const canvas = createCanvas({ "aria-hidden": "true" }, draw);
     const element = h("div", { class: "vp-heatstrip", role: "slider", tabindex: "0", "aria-label": "Processes over time; Enter opens one", "aria-orientation": "vertical",
-        "aria-valuemin": 1, "aria-valuemax": rows.length, style: `height:${Math.min(320, Math.max(48, rows.length * MOST))}px` }, canvas.element);
+        "aria-valuemin": 1, "aria-valuemax": rows.length, style: `height:${Math.min(Math.max(120, room), Math.max(48, rows.length * MOST))}px` }, canvas.element);
     const high = () => canvas.height / rows.length;
     const right = () => (canvas.width > 800 ? 330 : 0);
-    const toX = (ns) => LEFT + (ns / end) * (canvas.width - LEFT - right());
+    const toX = (ns) => Math.round(LEFT + (ns / end) * (canvas.width - LEFT - right()));
 
     function drawRow(pen, row, i) {
         const y = i * high(), times = row.device.overview?.t_ns ?? [], gap = high() >= 6 ? 1 : 0;
@@ -86,10 +86,13 @@ function strip(context, rows, most, open) {
             pen.strokeRect(from, y + 1, to - from, Math.max(2, high() - 2 - gap));
         for (const refusal of row.refusals.slice(-20))
             pen.fillText("✖", toX(row.start + refusal.t_ns) - 4, y + high() / 2);
-        if (row.key === current || i === at && document.activeElement === element) {
-            pen.strokeStyle = colours.css("--fg");
-            pen.strokeRect(1, y, canvas.width - right() - 2, Math.max(2, high() - gap));
-        }
+        if (row.key !== current && !(i === at && document.activeElement === element))
+            return;
+        pen.strokeStyle = pen.fillStyle = colours.css("--fg");
+        if (high() >= 8)
+            pen.strokeRect(1, y, canvas.width - right() - 2, high() - gap);
+        else
+            pen.fillRect(LEFT - 10, y - 1, 8, high() + 2);
     }
 
     /* Names where there is room; those of rows that something was found in come first. */
@@ -201,7 +204,7 @@ function create(root, context) {
         store.set({ trace: row.index, device: row.device.index, pinA: null, pinB: null, selection: null });
         context.announce(`Showing ${row.name}, GPU ${row.device.index}`);
     };
-    const heat = strip(context, rows, most, (row) => {
+    const heat = strip(context, rows, most, root.clientHeight - 84, (row) => {
         keyed = row.key !== `${store.get().trace}/${store.get().device}`;
         choose(row);
     });
@@ -226,7 +229,7 @@ function create(root, context) {
         ]
     });
     table.set(rows);
-    root.append(...(head.job?.said ?? []).map((text) => h("p", { class: "vp-said" }, visible(text))), ...heat.parts, table.element);
+    root.append(...heat.parts, ...(head.job?.said ?? []).map((text) => h("p", { class: "vp-said" }, visible(text))), table.element);
     if (head.job?.gpus.length)
         root.append(gpuTable(context, head.job));
     if (keyed)

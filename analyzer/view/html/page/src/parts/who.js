@@ -29,7 +29,7 @@ function create(root, context) {
     const heading = h("p", { class: "vp-heading" }),
           crumbs = h("nav", { class: "vp-crumbs", "aria-label": "Narrowed to" });
     const hint = h("p", { class: "vp-hover", "aria-hidden": "true" });
-    const details = createDetails(context, "Choose a row or a tile to see its stack and source line.");
+    const details = createDetails(context, "Choose a row or a tile to see its stack and source line.", (model.device.evidence ?? []).map((text) => `At the peak: ${text}`));
     const map = createTreemap({
         format,
         title: (node) => titleOf(context, node),
@@ -222,8 +222,6 @@ function create(root, context) {
                   unused.map(([category, bytes]) => `${format.bytes(bytes)} ${categoryLabel(context.model, category)}`)
                       .join(", ")}.`
             : "";
-        if (at === peakOf(model))
-            aside.append(...(model.device.evidence ?? []).flatMap((text) => [" ", visible(text)]));
     }
 
     function update(state) {
