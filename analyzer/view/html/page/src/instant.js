@@ -11,7 +11,9 @@ export class Instant {
     constructor(root, store, actions) {
         this.store = store;
         this.title = el("h2");
-        [this.step, this.phase, this.event] = [el("span"), el("span", { tabindex: "0" }), el("span")];
+        this.step = el("span");
+        this.phase = el("span", { tabindex: "0" });
+        this.event = el("span");
         this.where = el("p", { class: "where" }, this.step, this.phase, this.event);
         this.head = el("tr");
         this.body = el("tbody");

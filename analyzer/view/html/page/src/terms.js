@@ -110,12 +110,14 @@ export function tell(element, term, { x, y, text = TERMS[term] }) {
 /** Listens for all that `explained` marks. */
 export function explain() {
     const at = (event) => event.target.closest?.("[data-term]");
-    const begin = (event) => {
-        const element = at(event);
-        if (!element || (event.type === "focusin" && !element.matches(":focus-visible")))
-            return;
+    const show = (element) => {
         const box = element.getBoundingClientRect();
         tell(element, element.dataset.term, { x: box.left, y: box.bottom + 4 });
+    };
+    const begin = (event) => {
+        const element = at(event);
+        if (element && (event.type !== "focusin" || element.matches(":focus-visible")))
+            show(element);
     };
     const end = (event) => told && (event.target === told || at(event) === told) && hush();
     document.addEventListener("pointerover", begin);
@@ -123,5 +125,5 @@ export function explain() {
     document.addEventListener("pointerout", end);
     document.addEventListener("focusout", end);
     document.addEventListener("keydown", (event) => event.key === "Escape" && hush());
-    document.addEventListener("scroll", hush, true);
+    document.addEventListener("scroll", () => told?.dataset.term && show(told), true); // the focus scrolls, too
 }

@@ -114,11 +114,11 @@ function strip(context, rows, most, room, open) {
         }
     }
 
-    function draw(pen, width, height) {
+    function draw(pen) {
         pen.font = "12px system-ui, sans-serif";
         pen.textBaseline = "middle";
         rows.forEach((row, i) => drawRow(pen, row, i));
-        labels(pen, width, height);
+        labels(pen);
     }
 
     function tellOf(row, ns) {

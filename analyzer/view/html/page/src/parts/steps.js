@@ -15,7 +15,7 @@ function outliers(step) {
 function create(root, context) {
     const { model, format } = context, { steps, device } = model;
     if (device.served?.length) // "KV cache  at most 3 MiB"
-        root.append(card({ heading: "Inference" }, factList(device.served.map((text) => text.split(/ {2,}/)))));
+        root.append(card({ heading: "Inference", figure: "" }, factList(device.served.map((text) => text.split(/ {2,}/)))));
     if (!steps.length) {
         root.append(emptyState(`No steps found: no modules, backward passes or optimizer. ${MARKS}`));
         return {};
