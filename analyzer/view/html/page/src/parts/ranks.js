@@ -155,7 +155,7 @@ function strip(context, rows, most, room, open) {
         say();
     });
     return {
-        parts: [element, hint, h("p", { class: "vp-muted vp-aside" }, `${format.duration(end)} from left to right; darkest: ${format.bytes(most)} in use. Outlined: stands out from processes with the same work.`)],
+        parts: [element, hint, h("p", { class: "vp-muted vp-aside" }, `${format.duration(end)} from left to right; full colour: ${format.bytes(most)} in use. Outlined: stands out from processes with the same work.`)],
         show(key) {
             current = key;
             at = Math.max(0, rows.findIndex((row) => row.key === key));
