@@ -11,9 +11,12 @@
 #include "base/format.h"
 #include "findings/findings.h"
 #include "findings/diff.h"
+#include "job/job.h"
+#include "job/process.h"
 #include "view/html/page.h"
 
 #define FOLDER_PAGE "vramtrace.html" /* in a folder of traces */
+#define MANY_TRACES 16u              /* then the page has less of each: 200 ranks are at most 8 MB */
 #define EVERY_GROUP ((1u << VT_BY_COUNT) - 1)
 
 /* ---- Which traces, and where to ---- */
@@ -37,17 +40,20 @@ static char *usual_output(const char *operand)
 
 /* ---- The page ---- */
 
-/* A loaded trace, with the report of the moment when memory ran out, if it did. */
-static int load_trace(const struct vt_arguments *arguments, const char *path, struct vt_loaded *loaded,
-                      struct vt_report **oom)
+/* A loaded trace, with the report of the moment when memory ran out, if it did; `count`: of all traces. */
+static int load_trace(const struct vt_arguments *arguments, const char *path, size_t count,
+                      struct vt_loaded *loaded, struct vt_report **oom)
 {
+    const bool many = count > MANY_TRACES;
     struct vt_report_options options = {.device_index = arguments->device,
+                                        .groups = many ? 1u << VT_BY_MODULE | 1u << VT_BY_LINE : EVERY_GROUP,
                                         .shown_only = true,
                                         .oom = VT_AT_OOM_NEVER,
-                                        .timeline_columns = VT_PAGE_COLUMNS};
-    int result = vt_load_report(
-        arguments, path, &options,
-        VT_FIND_LEAKS | VT_FIND_ADVICE | VT_FIND_FRAGMENTATION | VT_FIND_STEPS | VT_FIND_CARD, loaded);
+                                        .timeline_columns = many ? VT_PAGE_COLUMNS / 5 : VT_PAGE_COLUMNS};
+    int result = vt_load_report(arguments, path, &options,
+                                VT_FIND_LEAKS | VT_FIND_ADVICE | VT_FIND_FRAGMENTATION | VT_FIND_STEPS |
+                                    VT_FIND_CARD | VT_FIND_GRAPH_POOLS,
+                                loaded);
 
     *oom = NULL;
     if (result || !loaded->report->refusal_count)
@@ -66,12 +72,26 @@ static void add_comparison(const struct vt_loaded sides[2], struct vt_html *page
     vt_diff_free(diff);
 }
 
+/* Frees the processes. */
+static void add_job(const struct vt_arguments *arguments, struct vt_job_process *processes, size_t count,
+                    struct vt_html *page)
+{
+    struct vt_job *job = vt_job_make(arguments->operands[0], processes, count, NULL, 0, false);
+
+    job->operand = arguments->operand_count == 1 ? arguments->operands[0] : NULL;
+    if (count > 1)
+        vt_html_add_job(page, job);
+    vt_job_free(job);
+}
+
 /* A comparison needs both traces at once; otherwise each is freed before the next is read. Traces of a folder
  * that cannot be read are left out, and the page says so: a rank that died must not hide the others. */
 static int add_traces(const struct vt_arguments *arguments, const struct vt_files *files, size_t *left_out,
                       struct vt_html *page)
 {
     struct vt_loaded loaded[2] = {{0}};
+    struct vt_job_process *processes = vt_allocate_zeros(files->count, sizeof *processes);
+    size_t read = 0;
     int result = 0;
 
     for (size_t i = 0; !result && i < files->count; i++) {
@@ -79,9 +99,11 @@ static int add_traces(const struct vt_arguments *arguments, const struct vt_file
         struct vt_report *oom = NULL;
 
         vt_unload(at);
-        result = load_trace(arguments, files->items[i].path, at, &oom);
+        result = load_trace(arguments, files->items[i].path, files->count, at, &oom);
         if (!result)
             vt_html_add(page, at->report, oom);
+        if (!result && !arguments->diff)
+            vt_job_process_read(at->report, &processes[read++]);
         vt_report_free(oom);
         if (result != VT_EXIT_UNREADABLE || !files->items[i].found || arguments->diff)
             continue;
@@ -90,6 +112,7 @@ static int add_traces(const struct vt_arguments *arguments, const struct vt_file
     }
     if (!result && arguments->diff)
         add_comparison(loaded, page);
+    add_job(arguments, processes, read, page);
     vt_unload(&loaded[0]);
     vt_unload(&loaded[1]);
     return result;

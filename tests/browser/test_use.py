@@ -301,9 +301,10 @@ def test_ranks_on_one_page(browser, traces, tmp_path):
     browser.tab("ranks")
     browser.keep("ranks")
     text = browser.find("#panels").text
-    for rank, name in enumerate(names):
-        peak = helpers.report(traces[name])["devices"][0]["peak"]
-        assert f"rank{rank}" in text
+    for name in names:
+        report = helpers.report(traces[name])
+        peak = report["devices"][0]["peak"]
+        assert f"pid {report['trace']['pid']}" in text
         assert printed_bytes(peak["driver_bytes"]) in text or printed_bytes(peak["block_bytes"]) in text, name
     browser.driver.execute_script("const s = document.getElementById('trace'); s.value = '2'; s.dispatchEvent(new Event('change'))")
     browser.wait("document.body.dataset.ready === 'yes' && vramtrace.model.data.index === 2")

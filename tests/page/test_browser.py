@@ -325,7 +325,7 @@ def test_gaps_are_hatched_and_said(driver, look, make):
     settle(driver)
     legend = "[vramtrace.timeline.legend.hidden, vramtrace.timeline.legend.textContent]"
     assert driver.execute_script(f"return {legend}") == [False, "events not shown individually"]
-    tip = "[vramtrace.timeline.tip.hidden, vramtrace.timeline.tip.textContent, vramtrace.store.get().hover]"
+    tip = "[!document.getElementById('tip')?.checkVisibility(), document.getElementById('tip')?.textContent, vramtrace.store.get().hover]"
 
     def at(share):
         chart = driver.find_element("id", "chart")

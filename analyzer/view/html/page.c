@@ -7,6 +7,7 @@
 #include "base/allocate.h"
 #include "base/memory_stream.h"
 #include "view/html/trace.h"
+#include "view/text/views.h"
 
 /* What comes before HEAD, between HEAD and the data, and after it; made by page/. */
 static const char *const parts[] = {
@@ -16,8 +17,8 @@ static const char *const parts[] = {
 struct vt_html {
     struct vt_blobs blobs;
     FILE *traces, *left_out; /* JSON: what is in these lists */
-    char *traces_text, *left_out_text, *title;
-    size_t traces_bytes, left_out_bytes;
+    char *traces_text, *left_out_text, *job_text, *title;
+    size_t traces_bytes, left_out_bytes, job_bytes;
     struct vt_blob diff;
     bool compares;
 };
@@ -39,6 +40,7 @@ void vt_html_free(struct vt_html *page)
     fclose(page->left_out);
     free(page->traces_text);
     free(page->left_out_text);
+    free(page->job_text);
     free(page->title);
     free(page);
 }
@@ -58,6 +60,22 @@ void vt_html_leave_out(struct vt_html *page, const char *path)
     vt_json_text(path, true, page->left_out);
 }
 
+void vt_html_add_job(struct vt_html *page, const struct vt_job *job)
+{
+    struct vt_job shown = *job;
+    FILE *json = vt_memory_stream(&page->job_text, &page->job_bytes), *stream;
+    char *text;
+    size_t bytes;
+
+    shown.row_count = shown.columns = 0; /* each trace has its own */
+    stream = vt_memory_stream(&text, &bytes);
+    vt_text_job_paragraphs(job, stream);
+    fclose(stream);
+    vt_page_put_lines(json, "said", text);
+    vt_json_fields(&vt_job_document, &shown, &(struct vt_json_style){.in_html = true, .top = 1}, json);
+    fclose(json);
+}
+
 void vt_html_compare(struct vt_html *page, const struct vt_diff *diff)
 {
     page->compares = true;
@@ -71,8 +89,9 @@ static void put_head(const struct vt_html *page, const char *title, FILE *out)
     fflush(page->left_out);
     fprintf(out, "{\"format\":\"vramtrace.page/2\",\"version\":\"%s\",\"title\":", VRAMTRACE_VERSION);
     vt_json_text(title ? title : page->title, true, out);
-    fprintf(out, ",\"traces\":[%s],\"left_out\":[%s],\"diff\":%s", page->traces_text, page->left_out_text,
-            page->compares ? "{" : "null}");
+    fprintf(out, ",\"traces\":[%s],\"left_out\":[%s],\"job\":%s%s%s,\"diff\":%s", page->traces_text,
+            page->left_out_text, page->job_text ? "{" : "null", page->job_text ? page->job_text : "",
+            page->job_text ? "}" : "", page->compares ? "{" : "null}");
     if (page->compares) {
         vt_blob_describe(&page->diff, out);
         fputs("}}", out);

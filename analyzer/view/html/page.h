@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "report/diff.h"
+#include "report/job.h"
 #include "report/report.h"
 
 /* The overview that the page shows first. */
@@ -25,6 +26,8 @@ void vt_html_free(struct vt_html *page);
 void vt_html_add(struct vt_html *page, const struct vt_report *report, const struct vt_report *oom);
 /* Names a trace of the job that is not in the page. */
 void vt_html_leave_out(struct vt_html *page, const char *path);
+/* What the traces are together. */
+void vt_html_add_job(struct vt_html *page, const struct vt_job *job);
 /* Of the first two traces. */
 void vt_html_compare(struct vt_html *page, const struct vt_diff *diff);
 

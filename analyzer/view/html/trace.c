@@ -8,7 +8,7 @@
 #include "base/format.h"
 #include "base/memory_stream.h"
 #include "view/html/allocations.h"
-#include "view/text/views.h"
+#include "view/text/text.h"
 
 /* ---- The entry in HEAD: what schema.def does not have ---- */
 
@@ -37,24 +37,32 @@ static void put_losses(FILE *json, const struct vt_trace_facts *facts)
     fputs("]", json);
 }
 
-/* The text report's first paragraphs, one a line. */
-static void put_verdict(FILE *json, const struct vt_report *report)
+void vt_page_put_lines(FILE *json, const char *name, char *text)
 {
-    char *text, *rest;
     const char *comma = "";
+    char *rest;
+
+    fprintf(json, "\"%s\":[", name);
+    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+        fputs(comma, json);
+        vt_json_text(line + strspn(line, " "), true, json);
+        comma = ",";
+    }
+    fputs("],", json);
+    free(text);
+}
+
+/* What the text report says. */
+static void put_said(FILE *json, const char *name, const struct vt_report *report,
+                     const struct vt_device_report *device, vt_text_section *section)
+{
+    char *text;
     size_t bytes;
     FILE *stream = vt_memory_stream(&text, &bytes);
 
-    vt_text_paragraphs(report, stream);
+    vt_text_paragraphs(report, device, section, stream);
     fclose(stream);
-    fputs(",\"verdict\":[", json);
-    for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
-        fputs(comma, json);
-        vt_json_text(line, true, json);
-        comma = ",";
-    }
-    fputs("]", json);
-    free(text);
+    vt_page_put_lines(json, name, text);
 }
 
 static uint32_t change_at(const struct vt_page_allocations *allocations, uint32_t event)
@@ -65,7 +73,7 @@ static uint32_t change_at(const struct vt_page_allocations *allocations, uint32_
 static void put_devices(FILE *json, const struct vt_report *report,
                         const struct vt_page_allocations *allocations, const struct vt_json_style *style)
 {
-    fputs(",\"devices\":[", json);
+    fputs("\"devices\":[", json);
     for (size_t i = 0; i < report->device_count; i++) {
         const struct vt_device_report *device = &report->devices[i];
         bool has_blocks = allocations->block_devices >> (device->index & 63) & 1;
@@ -73,6 +81,10 @@ static void put_devices(FILE *json, const struct vt_report *report,
         fprintf(json, "%s{\"peak_change\":%" PRIu32 ",\"end_change\":%zu,\"has_blocks\":%s,", i ? "," : "",
                 change_at(allocations, device->peak.state.event_index),
                 allocations->change_count ? allocations->change_count - 1 : 0, has_blocks ? "true" : "false");
+        put_said(json, "served", report, device, vt_text_inference);
+        put_said(json, "gpu", report, device, vt_text_gpu);
+        put_said(json, "graph_pools", report, device, vt_text_graph_pools);
+        put_said(json, "evidence", report, device, vt_text_evidence);
         vt_json_fields(&vt_page_device_document, device, style, json);
         fputs("}", json);
     }
@@ -88,17 +100,23 @@ static void put_categories(FILE *json)
     fputs("]", json);
 }
 
-static void put_trace(FILE *json, const struct vt_page_trace *page,
+static void put_trace(FILE *json, const struct vt_page_trace *page, const struct vt_report *oom,
                       const struct vt_page_allocations *allocations)
 {
     const struct vt_report *report = page->report;
-    const struct vt_json_style style = {.report = report, .in_html = true};
+    const struct vt_json_style style = {.report = report, .in_html = true, .top = 1};
 
     fprintf(json, "{\"blobs\":{%s},\"allocations\":%zu,\"changes\":%zu,\"tick_ns\":%" PRIu64,
             page->entries_text, allocations->count, allocations->change_count, allocations->tick_ns);
     put_name(json, report->facts.path);
     put_losses(json, &report->facts);
-    put_verdict(json, report);
+    fputs(",", json);
+    if (oom && oom->shortage.cause_count) {
+        fputs("\"oom_cause\":", json);
+        vt_json_text(oom->shortage.causes[0].what, true, json);
+        fputs(",", json);
+    }
+    put_said(json, "verdict", report, NULL, NULL);
     put_devices(json, report, allocations, &style);
     put_categories(json);
     fputs(",", json);
@@ -116,17 +134,15 @@ static void put_documents(struct vt_page_trace *page, const struct vt_report *oo
         const struct vt_report *root;
     } documents[] = {{"report", &vt_report_document, page->report},
                      {"leaks", &vt_leaks_document, page->report},
-                     {"oom", &vt_oom_document, oom}};
+                     {"oom", &vt_oom_document, oom ? oom : page->report}};
 
     for (size_t i = 0; i < sizeof documents / sizeof *documents; i++) {
         const struct vt_report *root = documents[i].root;
 
-        if (root)
-            vt_page_blob_add(
-                page, documents[i].name,
-                vt_blob_of_document(
-                    page->blobs, documents[i].document, root,
-                    &(struct vt_json_style){.places = root->places, .compact = true, .report = root}));
+        vt_page_blob_add(page, documents[i].name,
+                         vt_blob_of_document(page->blobs, documents[i].document, root,
+                                             &(struct vt_json_style){
+                                                 .places = root->places, .compact = true, .report = root}));
     }
 }
 
@@ -173,7 +189,7 @@ void vt_page_trace_add(const struct vt_report *report, const struct vt_report *o
     page.tables = vt_tables_make(report, VT_ALL_TABLES);
     put_blobs(&page, &allocations, oom);
     fclose(page.entries);
-    put_trace(json, &page, &allocations);
+    put_trace(json, &page, oom, &allocations);
     free(page.entries_text);
     vt_page_allocations_free(&allocations);
     vt_strings_free(&page.strings);

@@ -8,5 +8,7 @@
 /* Appends the JSON object of a trace. See vt_html_add. */
 void vt_page_trace_add(const struct vt_report *report, const struct vt_report *oom, struct vt_blobs *blobs,
                        FILE *json);
+/* "name":[each line of the text], and frees the text. */
+void vt_page_put_lines(FILE *json, const char *name, char *text);
 
 #endif

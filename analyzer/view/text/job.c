@@ -430,17 +430,31 @@ static void more_commands(struct vt_print *print, const struct vt_job *job)
     vt_end_paragraph(print, 0, 2);
 }
 
+static void print_verdict(struct vt_print *print, const struct vt_job *job)
+{
+    print_status(print, job);
+    print_alarms(print, job);
+    for (size_t i = 0; i < job->run_count; i++)
+        if (!is_alone(&job->runs[i]))
+            vt_job_verdict(print, job, &job->runs[i]);
+}
+
+void vt_text_job_paragraphs(const struct vt_job *job, FILE *out)
+{
+    struct vt_print print;
+
+    vt_print_begin(&print, &vt_plain_style, NULL);
+    print_verdict(&print, job);
+    vt_print_finish(&print, out);
+}
+
 void vt_text_job(const struct vt_job *job, const struct vt_view_style *style, FILE *out)
 {
     struct vt_print print;
 
     vt_print_begin(&print, style, NULL);
     vt_job_header(&print, job, "");
-    print_status(&print, job);
-    print_alarms(&print, job);
-    for (size_t i = 0; i < job->run_count; i++)
-        if (!is_alone(&job->runs[i]))
-            vt_job_verdict(&print, job, &job->runs[i]);
+    print_verdict(&print, job);
     alone_lines(&print, job);
     process_table(&print, job);
     if (style->full || style->brief || style->top)

@@ -1,10 +1,13 @@
 #include "view/text/print.h"
 
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/memory_stream.h"
+
+const struct vt_view_style vt_plain_style = {.unicode = true, .width = INT_MAX, .by = -1};
 
 /* ---- Categories ---- */
 

@@ -335,20 +335,22 @@ void vt_text_report(const struct vt_report *report, const struct vt_view_style *
     vt_print_finish(&print, out);
 }
 
-/* What a person must know; `bars`: with what fills the peak. */
-static void print_summary(struct vt_print *print, bool bars)
+/* What a person must know; `whole`: with what was found, and what fills the peak. */
+static void print_summary(struct vt_print *print, bool whole)
 {
     vt_text_status(print);
-    vt_text_oom_block(print);
+    if (whole)
+        vt_text_oom_block(print);
     print_nothing(print);
     print_imbalance(print);
     for (size_t i = 0; i < print->report->device_count; i++) {
         const struct vt_device_report *device = &print->report->devices[i];
 
         vt_text_device(print, device);
-        vt_text_leaks(print, device, SIZE_MAX);
+        if (whole)
+            vt_text_leaks(print, device, SIZE_MAX);
         vt_text_peak(print, device);
-        if (bars)
+        if (whole)
             vt_text_category_bars(print, device, SIZE_MAX);
     }
 }
@@ -389,13 +391,16 @@ void vt_text_summary(const struct vt_report *report, const struct vt_view_style 
     vt_print_finish(&print, out);
 }
 
-void vt_text_paragraphs(const struct vt_report *report, FILE *out)
+void vt_text_paragraphs(const struct vt_report *report, const struct vt_device_report *device,
+                        vt_text_section *section, FILE *out)
 {
-    const struct vt_view_style style = {.unicode = true, .width = INT_MAX, .by = -1};
     struct vt_print print;
 
-    vt_print_begin(&print, &style, report);
-    print_summary(&print, false);
+    vt_print_begin(&print, &vt_plain_style, report);
+    if (section)
+        section(&print, device);
+    else
+        print_summary(&print, false);
     vt_print_finish(&print, out);
 }
 

@@ -28,6 +28,11 @@ typedef void vt_text_section(struct vt_print *print, const struct vt_device_repo
 void vt_text_page(const struct vt_report *report, const struct vt_view_style *style, FILE *out,
                   const char *command, const char *nothing, vt_text_section *section);
 
+/* A section of the report about a device, each paragraph on one line of plain text; NULL: what was checked
+ * and found good, and the peaks of all devices. */
+void vt_text_paragraphs(const struct vt_report *report, const struct vt_device_report *device,
+                        vt_text_section *section, FILE *out);
+
 /* ---- Sections of the report ---- */
 
 /* What leads where nothing goes backward: weights, keys and values, requests, and what more fits. */

@@ -18,14 +18,13 @@ vt_text_view vt_text_summary, vt_text_report, vt_text_timeline, vt_text_leaks_pa
 /* With style->by >= 0: peaks by phase. */
 void vt_text_annotate(const struct vt_annotation *annotation, const struct vt_view_style *style, FILE *out);
 
-/* The report's first paragraphs, each on one line of plain text: out of memory, the peak, leaks. */
-void vt_text_paragraphs(const struct vt_report *report, FILE *out);
-
 void vt_diff_text(const struct vt_diff *diff, const struct vt_view_style *style, FILE *out);
 
 /* Of several traces. */
 typedef void vt_text_job_view(const struct vt_job *job, const struct vt_view_style *style, FILE *out);
 vt_text_job_view vt_text_job, vt_text_job_oom;
+/* What it says before its tables, each paragraph on one line of plain text. */
+void vt_text_job_paragraphs(const struct vt_job *job, FILE *out);
 
 void vt_text_list(const struct vt_list *list, const struct vt_view_style *style, FILE *out);
 

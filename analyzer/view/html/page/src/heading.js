@@ -1,6 +1,7 @@
 // The page's words: what was traced, on which device, the verdict, and a moment.
 
 import { byId, clear, h as el, visible } from "./dom.js";
+import { showFindings, traceName } from "./chips.js";
 import * as format from "./format.js";
 
 export function showHeading(head, trace, traceNumber, device) {
@@ -12,14 +13,16 @@ export function showHeading(head, trace, traceNumber, device) {
         select.hidden = items.length < 2;
         select.value = String(chosen);
     };
-    fill(byId("trace"), head.traces.map((t, i) => [i, visible(t.name)]), traceNumber);
+    fill(byId("trace"), head.traces.map((t, i) => [i, traceName(head, i)]), traceNumber);
     fill(byId("device"), trace.devices.map((d) => [d.index, deviceName(d)]), device?.index);
     clear(byId("facts"), ...[
         trace.simulated ? `simulated: ${visible(trace.simulated)}` : null,
         !device ? "no GPU" : trace.devices.length < 2 ? deviceName(device) : null, trace.steps ? `${format.count(trace.steps)} steps` : null, format.duration(trace.duration_ns),
         `${format.count(trace.events)} events`,
     ].filter(Boolean).map((text) => el("span", {}, text)));
-    clear(byId("verdict"), ...verdictOf(trace, device).map((text) => el("p", {}, visible(text))));
+    showFindings(head);
+    clear(byId("verdict"), head.traces.length > 1 ? el("p", {}, el("strong", {}, traceName(head, traceNumber))) : null,
+        ...verdictOf(trace, device).map((text) => el("p", {}, visible(text))));
     const losses = [...trace.losses, ...(head.left_out ?? []).map((path) => `${path} belongs to this job but could not be read.`)];
     clear(byId("losses"), ...losses.map((text) => el("p", {}, visible(text))));
     byId("losses").hidden = !losses.length;

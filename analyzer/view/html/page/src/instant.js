@@ -1,13 +1,20 @@
 // The table beside the timeline: one moment in numbers, and what is different from the second pin.
 
-import { clear, h as el, swatch, visible } from "./dom.js";
+import { clear, h as el, roving, swatch, visible } from "./dom.js";
 import * as format from "./format.js";
+import { explained, phaseTerm } from "./terms.js";
+
+// Rows stay where they are, so that one keeps the focus.
+const keep = (element, rows) => rows.some((row, i) => row !== element.children[i]) || rows.length !== element.children.length ? element.replaceChildren(...rows) : null;
 
 export class Instant {
     constructor(root, store, actions) {
         this.store = store;
         this.title = el("h2");
-        this.where = el("p", { class: "where" });
+        this.step = el("span");
+        this.phase = el("span", { tabindex: "0" });
+        this.event = el("span");
+        this.where = el("p", { class: "where" }, this.step, this.phase, this.event);
         this.head = el("tr");
         this.body = el("tbody");
         this.foot = el("tfoot");
@@ -19,12 +26,13 @@ export class Instant {
         root.append(this.title, this.where, el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Memory by category" }, this.table, this.between),
             el("div", { class: "buttons" }, this.peak, this.pinB, this.clearB));
         this.rows = new Map();
+        roving(root, () => [...root.querySelectorAll("[data-term]")]);
     }
 
     row(name, label) {
         if (!this.rows.has(name)) {
             const cells = { bytes: el("td"), other: el("td") };
-            const row = el("tr", { class: name ? "category" : "sum" }, el("th", { scope: "row" }, name ? swatch(name) : null, label), cells.bytes, cells.other);
+            const row = el("tr", { class: name ? "category" : "sum" }, el("th", { scope: "row", ...explained(label), tabindex: "-1" }, name ? swatch(name) : null, label), cells.bytes, cells.other);
             if (name) {
                 row.addEventListener("pointerenter", () => this.store.set({ highlight: name }));
                 row.addEventListener("pointerleave", () => this.store.set({ highlight: null }));
@@ -52,22 +60,25 @@ export class Instant {
         const b = state.pinB === null ? null : model.state(state.pinB);
         const isPeak = change === model.peak;
         this.title.textContent = `${state.hover !== null ? "At" : "A:"} ${format.time(now.t_ns, this.resolution(state))}${isPeak ? " · peak" : ""}`;
-        this.where.textContent = `${now.step ? `step ${format.count(now.step)}` : "before step 1"}, ${now.phase} · event ${format.count(now.event)}${now.partial ? " · not examined: more was alive than is shown" : ""}`;
+        this.step.textContent = `${now.step ? `step ${format.count(now.step)}` : "before step 1"}, `;
+        this.phase.textContent = now.phase;
+        this.phase.dataset.term = phaseTerm(now.phase);
+        this.event.textContent = ` · event ${format.count(now.event)}${now.partial ? " · not examined: more was alive than is shown" : ""}`;
         clear(this.head, el("th", { scope: "col" }, "category"), el("th", { scope: "col" }, "bytes"), el("th", { scope: "col" }, b ? (state.hover !== null ? "B − here" : "B − A") : "of in use"));
         const rows = [...model.stacked].reverse().filter((c) => now.categories[c] || b?.categories[c])
             .map((c) => this.put(model.categories[c].name, model.categories[c].label, now.categories[c], now.used_bytes, b && b.categories[c]));
-        clear(this.body, ...rows);
+        keep(this.body, rows);
         for (const row of this.body.children)
             row.classList.toggle("lit", state.highlight !== null && row === this.rows.get(state.highlight)?.row);
         const apart = ["cached", "context", "host_pinned"].map((name) => model.categories.findIndex((category) => category.name === name))
             .filter((c) => c >= 0 && (now.categories[c] || b?.categories[c]));
         const put = (label, bytes, before) => this.put("", label, bytes, 0, before ?? null);
         const host = model.categories.findIndex((category) => category.name === "host_pinned");
-        clear(this.foot, put("in use", now.used_bytes, b && b.used_bytes),
+        keep(this.foot, [put("in use", now.used_bytes, b && b.used_bytes),
             ...apart.filter((c) => c !== host).map((c) => this.put(model.categories[c].name, model.categories[c].label, now.categories[c], 0, b && b.categories[c])),
             put("from driver", now.driver_bytes, b && b.driver_bytes),
             model.device.total_bytes ? put("GPU size", model.device.total_bytes, null) : null,
-            ...apart.filter((c) => c === host).map((c) => this.put("host_pinned", model.categories[c].label, now.categories[c], 0, b && b.categories[c])));
+            ...apart.filter((c) => c === host).map((c) => this.put("host_pinned", model.categories[c].label, now.categories[c], 0, b && b.categories[c]))].filter(Boolean));
         this.showBetween(state, model, change, b);
         this.peak.hidden = false;
         this.clearB.hidden = state.pinB === null;
@@ -99,7 +110,8 @@ export class Instant {
     // Before there are numbers.
     reading(done, device) {
         this.title.textContent = "Reading the trace …";
-        this.where.textContent = `${Math.round(100 * done)} %${device?.name ? ` · ${visible(device.name)}` : ""}`;
+        this.step.textContent = `${Math.round(100 * done)} %${device?.name ? ` · ${visible(device.name)}` : ""}`;
+        this.phase.textContent = this.event.textContent = "";
         for (const button of [this.peak, this.pinB, this.clearB])
             button.hidden = true;
     }

@@ -2,6 +2,7 @@
 
 import { visible } from "./dom.js";
 import * as format from "./format.js";
+import { phaseTerm } from "./terms.js";
 import { firstThat } from "./walk.js";
 
 export const LANE = 15;
@@ -105,7 +106,8 @@ function drawPhases(timeline, context, state, y) {
 export function drawMarks(timeline, context) {
     const { area, source, colours } = timeline;
     const taken = [[], []];
-    const put = (value, sign, text, colour, depth) => {
+    timeline.marks = [];
+    const put = (value, sign, text, colour, depth, term) => {
         const x = timeline.toX(value);
         if (x < area.left - 0.5 || x > area.left + area.width + 0.5)
             return;
@@ -123,6 +125,7 @@ export function drawMarks(timeline, context) {
             if (taken[row].some(([a, b]) => from < b + 8 && from + wide > a - 8))
                 continue;
             taken[row].push([from, from + wide]);
+            timeline.marks.push({ from, to: from + wide, y: area.top - 10 - (1 - row) * 15, term });
             context.textAlign = "left";
             context.textBaseline = "middle";
             context.fillText(label, from, area.top - 10 - (1 - row) * 15);
@@ -132,15 +135,32 @@ export function drawMarks(timeline, context) {
     const peak = source.state(source.peak);
     const bottom = area.top + area.height;
     if (source.changes)
-        put(timeline.axis.of(source.peak), "◆", `peak ${format.bytes(peak.used_bytes)}`, "--fg", bottom - (peak.used_bytes / timeline.scale) * area.height);
+        put(timeline.axis.of(source.peak), "◆", `peak ${format.bytes(peak.used_bytes)}`, "--fg", bottom - (peak.used_bytes / timeline.scale) * area.height, "peak");
     for (const refusal of source.trace.failed_requests.filter((r) => r.device === source.device.index))
-        put(placeOf(timeline, refusal), "✖", `out of memory: ${format.bytes(refusal.requested_bytes)} requested`, "--alarm", bottom);
+        put(placeOf(timeline, refusal), "✖", `out of memory: ${format.bytes(refusal.requested_bytes)} requested`, "--alarm", bottom, "out of memory");
     const [first, behind] = marksInWindow(timeline);
     const many = behind - first > MOST_LABELS;
     for (let i = first; i < behind; i += Math.max(1, Math.floor((behind - first) / area.width))) {
         const mark = source.trace.marks[i];
-        put(placeOf(timeline, mark), many ? "" : "▾", many ? "" : shorten(visible(mark.name), 28), "--muted", area.top + 4);
+        put(placeOf(timeline, mark), many ? "" : "▾", many ? "" : shorten(visible(mark.name), 28), "--muted", area.top + 4, "mark");
     }
+}
+
+// The word or mark that is drawn at a place, in the table of terms.
+export function termAt(timeline, x, y) {
+    const { area, source, axis } = timeline;
+    if (y < area.top)
+        return timeline.marks?.find((mark) => x >= mark.from - 3 && x <= mark.to + 3 && Math.abs(y - mark.y) < 8)?.term;
+    const lane = Math.floor((y - area.top - area.height - 24) / (LANE + 1));
+    return ["step", x >= area.left ? phaseTerm(source.phases.phase[axis.runAt(timeline.toValue(x))]) : undefined, "driver"][lane];
+}
+
+// The same of a moment: its mark, else its phase.
+export function termOf(source, change) {
+    const { trace, device } = source, here = ({ event }) => source.changeAtEvent(event) === change;
+    return change === source.peak ? "peak"
+        : trace.failed_requests.some((request) => request.device === device.index && here(request)) ? "out of memory"
+        : trace.marks.length < MOST_LABELS && trace.marks.some(here) ? "mark" : phaseTerm(source.phaseOf(change));
 }
 
 // Marks are in the order of time: numbers of the first that is seen, and of the first behind.

@@ -16,6 +16,7 @@ import { applyFragment, fromFragment, Store, toFragment } from "./state.js";
 import { Tabs } from "./tabs.js";
 import { Timeline } from "./timeline.js";
 import { splitter } from "./splitter.js";
+import { explain, glossary } from "./terms.js";
 
 class Page {
     constructor(head, base64, source) {
@@ -35,6 +36,7 @@ class Page {
         this.applyTheme();
         listen(this);
         splitter(byId("splitter"), document.documentElement);
+        explain();
         this.store.subscribe((state, keys) => this.update(state, keys));
         this.tabs.update(this.store.get());
         this.preview();
@@ -54,7 +56,6 @@ class Page {
     preview() {
         this.model = null;
         showHeading(this.head, this.trace, this.store.get().trace, this.device);
-        this.showMore();
         document.body.classList.toggle("empty", !this.device);
         if (!this.device)
             return;
@@ -143,6 +144,8 @@ class Page {
             return;
         if (changed("hover", "pinA", "pinB", "highlight", "axis", "zoom"))
             this.instant.update(state, this.model);
+        if (changed("pinA") && document.activeElement === byId("chart") && byId("chart").matches(":focus-visible"))
+            this.timeline.explainPin();
         if (changed("pinA", "pinB"))
             this.announce(spoken(this.model, state));
         this.slider(state);
@@ -169,12 +172,6 @@ class Page {
                 history.replaceState(null, "", `#${toFragment(state, this.model)}`);
             } catch { /* some browsers allow it only so often, or not from a disk: the page works without */ }
         }, 250);
-    }
-
-    // "more", where the verdict is cut.
-    showMore() {
-        const verdict = byId("verdict");
-        byId("more").hidden = !document.body.classList.contains("all-verdict") && verdict.scrollHeight <= verdict.clientHeight + 1;
     }
 
     applyTheme() {
@@ -225,12 +222,6 @@ class Page {
         byId("whole").addEventListener("click", () => this.whole());
         for (const input of allOf("input[name=axis]"))
             input.addEventListener("change", () => this.setAxis(input.value));
-        byId("more").addEventListener("click", () => {
-            const open = document.body.classList.toggle("all-verdict");
-            byId("more").setAttribute("aria-expanded", String(open));
-            byId("more").textContent = open ? "less" : "more";
-        });
-        new ResizeObserver(() => this.showMore()).observe(byId("verdict"));
         matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.redraw());
         addEventListener("hashchange", () => this.follow());
         addEventListener("beforeprint", () => {
@@ -244,6 +235,7 @@ class Page {
             this.redraw();
         });
         clear(byId("help-keys"), ...[...KEYS, ...MOUSE].map(({ shown, about }) => el("tr", {}, el("th", { scope: "row" }, el("kbd", {}, shown)), el("td", {}, about))));
+        clear(byId("help-terms"), ...glossary().map(([term, text]) => [el("dt", {}, term), el("dd", {}, text)]));
         this.showControls(store.get());
     }
 
@@ -251,7 +243,7 @@ class Page {
     follow() {
         if (!this.model || location.hash.slice(1) === toFragment(this.store.get(), this.model))
             return;
-        const asked = fromFragment(location.hash, this.head);
+        const asked = fromFragment(location.hash, this.head, this.store.get());
         const { trace, device } = this.store.get();
         if (asked.patch.trace !== trace || asked.patch.device !== device) {
             this.asked = asked;

@@ -1,6 +1,7 @@
 // What the page shows, in one place. Everything that is seen follows from it and from the trace.
 
 import { usualTab } from "./badges.js";
+import { worstOf } from "./chips.js";
 
 export const DEFAULTS = {
     trace: 0, device: 0, axis: "time", zoom: [0, 1], hover: null, pinA: null, pinB: null, tab: "who", selection: null, highlight: null,
@@ -93,22 +94,24 @@ export function toFragment(state, model) {
 
 const number = (text) => (text !== null && text !== "" && Number.isFinite(Number(text)) ? Number(text) : null);
 
-// What a fragment asks for. Events and zoom are for applyFragment, when the trace is read. Nonsense is left out.
-export function fromFragment(fragment, head) {
+// What a fragment asks for; without a place, the worst that was found. Events and zoom are for applyFragment, when the trace
+// is read. Nonsense is left out. `state`: how the page looks so far.
+export function fromFragment(fragment, head, state = DEFAULTS) {
     const asked = new URLSearchParams(fragment.replace(/^#/, ""));
-    const trace = number(asked.get("trace")) ?? 0;
+    const worst = head.diff || ["trace", "device", "tab"].some((key) => asked.has(key)) ? null : worstOf(head);
+    const trace = number(asked.get("trace")) ?? worst?.trace ?? 0;
     const patch = { trace: Number.isInteger(trace) && head.traces[trace] ? trace : 0 };
     const { devices } = head.traces[patch.trace];
-    const device = number(asked.get("device"));
+    const device = number(asked.get("device")) ?? worst?.device;
     patch.device = devices.some((d) => d.index === device) ? device : devices[0]?.index ?? 0;
     patch.axis = ["time", "event", "step"].includes(asked.get("axis")) ? asked.get("axis") : usualAxis(head.traces[patch.trace]);
-    patch.tab = asked.get("tab") || usualTab(head.traces[patch.trace], devices.find(({ index }) => index === patch.device), head);
+    patch.tab = asked.get("tab") || worst?.tab || usualTab(head.traces[patch.trace], devices.find(({ index }) => index === patch.device), head);
     patch.filter = asked.get("q") || "";
-    patch.theme = ["light", "dark"].includes(asked.get("theme")) ? asked.get("theme") : "auto";
-    patch.patterns = asked.get("patterns") === "1";
+    patch.theme = ["light", "dark"].includes(asked.get("theme")) ? asked.get("theme") : state.theme;
+    patch.patterns = asked.has("patterns") ? asked.get("patterns") === "1" : state.patterns;
     patch.scale = ["use", "driver", "card"].includes(asked.get("scale")) ? asked.get("scale") : "auto";
     return {
-        patch, zoom: (asked.get("zoom") || "").split("~").map(number), a: number(asked.get("a")), b: number(asked.get("b")),
+        patch, zoom: (asked.get("zoom") || "").split("~").map(number), a: asked.get("a") ?? worst?.at ?? null, b: number(asked.get("b")),
         selection: asked.get("selection"),
     };
 }
@@ -118,7 +121,8 @@ export function applyFragment(asked, model) {
     const [lo, hi] = asked.zoom;
     const patch = { zoom: lo !== null && hi > lo ? clampZoom(axis, lo, hi) : [axis.lo, axis.hi] };
     const change = (event) => (event === null ? null : Math.max(-1, Math.min(model.changes - 1, model.changeAtEvent(event))));
-    patch.pinA = change(asked.a);
+    const step = /^step:(\d+)$/.exec(asked.a)?.[1]; // its largest moment
+    patch.pinA = change(step ? model.steps.find((one) => one.step === Number(step))?.peak_event ?? null : number(asked.a));
     patch.pinB = change(asked.b);
     const [kind, ...key] = (asked.selection || "").split("~");
     patch.selection = SELECTIONS.includes(kind) ? { kind, key: key.join("~") } : null;

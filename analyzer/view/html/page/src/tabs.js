@@ -2,6 +2,7 @@
 
 import { clear, h as el } from "./dom.js";
 import { badgeOf } from "./badges.js";
+import { explained } from "./terms.js";
 
 const SLOW_MS = 16;
 const REST_MS = 150;
@@ -13,7 +14,7 @@ export class Tabs {
         this.parts = parts;
         this.open = null;
         this.buttons = parts.map((part, i) => {
-            const button = el("button", { type: "button", role: "tab", id: `tab-${part.id}`, "aria-controls": `panel-${part.id}`, tabindex: "-1", title: i < 9 ? `Key ${i + 1}` : "" }, part.title);
+            const button = el("button", { type: "button", role: "tab", id: `tab-${part.id}`, "aria-controls": `panel-${part.id}`, ...explained(`tab ${part.id}`), tabindex: "-1", "aria-keyshortcuts": i < 9 ? String(i + 1) : null }, part.title);
             button.addEventListener("click", () => store.set({ tab: part.id }));
             return button;
         });

@@ -2,10 +2,11 @@
 
 import { h as el } from "./dom.js";
 import * as format from "./format.js";
-import { drawLanes, drawMarks, LANE, line } from "./lanes.js";
+import { drawLanes, drawMarks, LANE, line, termAt, termOf } from "./lanes.js";
 import { bandAt, heights, labelPlaces, paintBands } from "./paint.js";
 import { followPointer } from "./pointer.js";
 import { clampZoom, zoomAround } from "./state.js";
+import { hush, tell } from "./terms.js";
 
 const MARGIN = { left: 74, right: 14, top: 34, bottom: 74 };
 const FONT = '12px system-ui, "Segoe UI", "Helvetica Neue", sans-serif';
@@ -19,8 +20,8 @@ export class Timeline {
         this.overlay = el("canvas", { "aria-hidden": "true" });
         this.root = root;
         this.legend = el("p", { class: "gap-legend", hidden: true }, el("span", { class: "gap-swatch", "aria-hidden": "true" }), "events not shown individually");
-        this.tip = el("p", { class: "gap-tip", role: "tooltip", hidden: true });
-        root.append(this.base, this.overlay, this.legend, this.tip);
+        root.append(this.base, this.overlay, this.legend);
+        root.addEventListener("focus", () => root.matches(":focus-visible") && this.explainPin());
         followPointer(root, this);
         new ResizeObserver(() => this.draw()).observe(root);
     }
@@ -108,7 +109,6 @@ export class Timeline {
             drawLanes(this, context, state);
             drawMarks(this, context);
         }
-        this.tip.hidden = true; // until the pointer moves
         this.legend.hidden = !this.picture.gap.includes(1);
         this.legend.classList.toggle("left", this.toX(this.axis.of(this.source.peak ?? 0)) > this.area.left + this.area.width / 2);
         this.drawOverlay();
@@ -298,23 +298,36 @@ export class Timeline {
             const column = Math.min(this.picture.count - 1, Math.max(0, Math.floor(((x - this.area.left) / this.area.width) * this.picture.count)));
             highlight = bandAt(this.picture, this.source, column, (1 - (y - this.area.top) / this.area.height) * this.scale);
         }
-        this.showGap(inside ? x : null, y);
+        this.explain(x, y, inside);
         this.store.set({ hover: change, highlight: inside && y < this.area.top + this.area.height ? highlight : null });
     }
 
-    // What is not known under the pointer.
-    showGap(x, y) {
+    // What is not known under the pointer, and what a mark or a lane means.
+    explain(x, y, inside) {
         const { picture, area, source } = this;
-        const column = x === null || !picture ? -1 : Math.floor(((x - area.left) / area.width) * picture.count);
-        this.tip.hidden = !(picture?.gap[column] ?? 0);
-        if (this.tip.hidden)
+        const column = inside && picture ? Math.floor(((x - area.left) / area.width) * picture.count) : -1;
+        const place = (text) => ({ x: this.root.getBoundingClientRect().left + x + 12, y: this.root.getBoundingClientRect().top + y + 16, text });
+        const term = x === null || !picture || source.isPreview ? undefined : termAt(this, x, y);
+        if (picture?.gap[column]) {
+            const [lo, hi] = this.store.get().zoom;
+            const wide = (hi - lo) / picture.count;
+            const { events, count } = source.gaps.among(this.axis.gaps, lo + column * wide, lo + (column + 1) * wide);
+            tell(this.root, "gap", place(`${format.count(events)} events ${count > 1 ? `in ${format.count(count)} gaps ` : ""}not shown individually`));
+        } else if (term) {
+            tell(this.root, term, place());
+        } else if (this.hinted) {
+            hush();
+        }
+        this.hinted = Boolean(term || picture?.gap[column]);
+    }
+
+    // The pinned moment, for those who move it by keys.
+    explainPin() {
+        if (!this.picture || this.source.isPreview)
             return;
-        const [lo, hi] = this.store.get().zoom;
-        const wide = (hi - lo) / picture.count;
-        const { events, count } = source.gaps.among(this.axis.gaps, lo + column * wide, lo + (column + 1) * wide);
-        this.tip.textContent = `${format.count(events)} events ${count > 1 ? `in ${format.count(count)} gaps ` : ""}not shown individually`;
-        this.tip.style.left = `${Math.max(0, Math.min(x + 12, this.width - this.tip.offsetWidth - 4))}px`;
-        this.tip.style.top = `${Math.max(0, y - 30)}px`;
+        const change = this.store.get().pinA ?? this.source.peak;
+        const box = this.root.getBoundingClientRect();
+        tell(this.root, termOf(this.source, change), { x: box.left + this.toX(this.axis.of(change)) + 12, y: box.bottom - 48 });
     }
 
     click(x, second) {

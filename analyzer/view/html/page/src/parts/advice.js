@@ -1,5 +1,6 @@
 // Advice: what would have lowered the peak, largest first.
 import { h, name } from "../dom.js";
+import { explained } from "../terms.js";
 import { deviceOf, peakOf } from "./view.js";
 import { documentPart, emptyState, showButton, card, factList } from "./findings.js";
 
@@ -22,7 +23,7 @@ function draw(root, document, context) {
         return;
     const event = model.eventOf(peakOf(model));
     root.append(h("p", { class: "vp-muted" },
-                    "Estimated reduction of the peak. Savings do not add up."),
+                    "Estimated reduction of the peak. ", h("span", explained("savings", true), "Savings do not add up.")),
         ...advice.map((item) => card({
             heading: name(item.what, "vp-wrap"),
             figure: `−${format.bytes(item.bytes)} · ${format.percent(item.share, 1)}`,
@@ -37,6 +38,7 @@ function draw(root, document, context) {
                           }),
                           factList([
                               ["Where", item.where ? name(item.where) : null],
+                              ["Where", item.where ? name(item.where, "vp-wrap") : null],
                               ["Why", item.why ? name(item.why, "vp-wrap") : null],
                               ["How", item.how ? name(item.how, "vp-wrap") : null]
                           ]))));

@@ -105,7 +105,8 @@ function bareContext(bare, format) {
 }
 
 function draw(root, document, context) {
-    const device = deviceOf(document, context.model);
+    const device = deviceOf(document, context.model), { gpu = [], graph_pools: pools = [] } = context.model.device;
+    root.append(...[...gpu, ...pools].map((text) => h("p", {}, name(text, "vp-wrap"))));
     if (device?.gpu)
         moment(root, context, "At the peak", device.gpu);
     if (device?.last_gpu)

@@ -1,14 +1,9 @@
 // What is known of one selected thing: its class, and its block where one is meant.
-import { h, name, clear, swatch } from "../dom.js";
+import { h, name, clear, swatch, visible } from "../dom.js";
 import { NEVER, frameName, isPython, sourcesOf, tellingFrames, categoryLabel } from "./view.js";
+import { explained, phaseTerm } from "../terms.js";
 import { factList } from "./findings.js";
 import { blockEntry, ownersOf } from "./groups.js";
-
-const EVIDENCE = {
-    exact: "exact (read from the live object)",
-    strong: "strong (two independent signals)",
-    weak: "weak (one signal)"
-};
 
 /** Source lines around a line, as far as the page has them; null if it has none. */
 export function sourceLines(names, file, line) {
@@ -43,10 +38,10 @@ export function foldedStack(frames) {
 function facts(context, entry, allocation) {
     const { format, model } = context, { klass } = entry;
     const rows = [
-        ["Category", h("span", {}, swatch(klass.category), categoryLabel(context.model, klass.category))],
-        ["Evidence", EVIDENCE[klass.evidence] || klass.evidence],
+        ["Category", h("span", explained(categoryLabel(model, klass.category), true), swatch(klass.category), categoryLabel(model, klass.category))],
+        ["Evidence", h("span", explained(klass.evidence, true), klass.evidence)],
         ["Module", klass.module && name(klass.module_class ? `${klass.module} (${klass.module_class})` : klass.module)],
-        ["Operator", klass.operator && name(klass.operator)], ["Allocated in", klass.phase],
+        ["Operator", klass.operator && name(klass.operator)], ["Allocated in", h("span", explained(phaseTerm(klass.phase), true), klass.phase)],
         ["Rule", klass.rule && name(klass.rule)], ["Kind", klass.kind]
     ];
     if (allocation !== null) {
@@ -96,9 +91,9 @@ function tensors(context, entry) {
 
 /** A panel; show(entry, allocation, group) with an entry of groups.js, allocation null for all of its class; `group` {bytes, blocks}:
  * what was chosen, if the entry is only the largest part of it. showBlock(allocation) */
-export function createDetails(context, hint) {
+export function createDetails(context, hint, more = []) {
     const element = h("aside", { class: "vp-details", tabindex: "0", "aria-label": "Selection" });
-    const empty = () => clear(element).append(h("p", { class: "vp-muted" }, hint));
+    const empty = () => clear(element).append(...[hint, ...more].map((text) => h("p", { class: "vp-muted" }, visible(text))));
     empty();
     return {
         element,

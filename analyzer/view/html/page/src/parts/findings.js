@@ -1,5 +1,6 @@
 // What the tabs of findings share: a tab that shows one document, cards, and the way back to the timeline.
 import { h, name, clear } from "../dom.js";
+import { explained } from "../terms.js";
 import { showInTimeline } from "./view.js";
 
 /** A part that shows what `read(model)` promises: `draw(root, document, context)` fills the emptied root,
@@ -56,7 +57,7 @@ export function card({heading, figure, tone = "", button = null}, ...body) {
 export function factList(rows) {
     return h("dl", { class: "vp-facts" },
         rows.filter(([, value]) => value !== null && value !== undefined && value !== "").map(([term,
-            value]) => [h("dt", {}, term), h("dd", {}, value)]));
+            value]) => [h("dt", explained(term, true), term), h("dd", {}, value)]));
 }
 
 export function codePlace(file, line, func) {

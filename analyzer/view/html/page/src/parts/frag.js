@@ -24,7 +24,7 @@ function create(root, context) {
         columns: [
             column("line", "Line", "name", (line) => line.name || "no line known"),
             column("kept", "Pins free", "bytes", (line) => line.kept,
-                { sum: true, about: "Free memory in the segments that its blocks pin" }),
+                { sum: true }),
             column("bytes", "By blocks of", "bytes", (line) => line.bytes, { sum: true }),
             column("segments", "Segments", "count", (line) => line.segments, { sum: true }),
             categoryColumn(context, "Category", (line) => line.pin.klass.category),

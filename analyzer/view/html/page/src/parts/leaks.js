@@ -87,7 +87,7 @@ function leakCard(context, leak) {
       ["Out of memory", leak.forecast_step ? `at about step ${format.count(leak.forecast_step)}` : null],
       ["Category", h("span", {}, swatch(leak.category), categoryLabel(context.model, leak.category))],
       ["Owner", leak.owner ? name(leak.owner) : null], ["Module", leak.module ? name(leak.module) : null],
-      ["Held by", holder(context, leak)],
+      ["Held by", holder(context, leak) ?? (leak.holder_unknown ? name(leak.holder_unknown, "vp-wrap") : null)],
       ["Known as", leak.known_as ? [name(leak.known_as.first), " … ", name(leak.known_as.last), `, ${format.count(leak.known_as.blocks)} of its allocations`] : null],
       ["Why", leak.why ? name(leak.why, "vp-wrap") : null], ["Remedy", leak.remedy ? h("strong", {}, leak.remedy) : null]]),
     lines(context, leak), parts(context, leak),

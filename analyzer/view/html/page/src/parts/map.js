@@ -58,8 +58,7 @@ function create(root, context) {
             column("pin", "Pinned by", "name",
                 (segment) => (segment.pin
                         ? segment.pin.klass.owner || segment.pin.klass.place?.name || segment.pin.klass.category
-                        : ""),
-                { about: "Longest-lived block: the segment cannot be returned before it is freed" })
+                        : ""))
         ]
     });
     const blocks = createTable({

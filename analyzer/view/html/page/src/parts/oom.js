@@ -1,5 +1,5 @@
 // Out of memory: the request, what filled the GPU, why the cache did not help, what would have been freed next.
-import { h, name, swatch } from "../dom.js";
+import { h, name, swatch, visible } from "../dom.js";
 import { categoryLabel } from "./view.js";
 import { documentPart, emptyState, showButton, card, factList, codePlace, plural } from "./findings.js";
 import { categoryColumn, column, smallTable } from "./table.js";
@@ -11,7 +11,7 @@ function freeText(refusal, format) {
     return `${refusal.free_reported === false ? "at most " : ""}${format.bytes(refusal.free_bytes)}`;
 }
 
-function refusalCard(context, refusal, number) {
+function refusalCard(context, refusal, number, causes) {
     const { format } = context, asked = refusal.requested_by || {};
     return card({
         heading: `Out of memory ${number}`,
@@ -19,6 +19,7 @@ function refusalCard(context, refusal, number) {
         tone: "alarm",
         button: showButton(context, { event: refusal.event })
     },
+        causes,
         factList([
             [
                 "When",
@@ -28,6 +29,7 @@ function refusalCard(context, refusal, number) {
             ["Requested by", asked.name ? name(asked.name) : null],
             ["Operator", asked.operator ? name(`${asked.operator}${asked.module ? ` in ${asked.module}` : ""}`) : null],
             ["Free on the GPU", freeText(refusal, format)],
+            ["Segment needed", refusal.tried_bytes > refusal.requested_bytes ? format.bytes(refusal.tried_bytes) : null],
             [
                 "Failed in",
                 refusal.driver_tries
@@ -42,13 +44,29 @@ function refusalCard(context, refusal, number) {
         foldedStack(refusal.stack));
 }
 
+/* Why memory ran out, the likeliest first, and what helps. */
+function causeCards(context, { causes = [] }) {
+    const { format } = context;
+    return causes.map((cause, i) => card({
+        heading: `${i ? "Also" : cause.certain ? "Why" : "Observed"}: ${visible(cause.what)}`,
+        figure: `${format.bytes(cause.bytes)} · ${format.percent(cause.share, 1)} of the GPU`
+    },
+        factList([
+            ["Remedy", h("strong", {}, name(cause.remedy, "vp-wrap"))],
+            ["Held by", cause.holder ? name(cause.holder, "vp-wrap") : null],
+            ["Allocated at", cause.line ? codePlace(cause.line.file, cause.line.line, cause.line.function) ?? name(cause.line.function) : null],
+            ["Without it", cause.suffices ? "the request would have succeeded" : null],
+            ["Examined", name(cause.examined, "vp-wrap")]
+        ])));
+}
+
 function cardBar(context, card) {
     const { model } = context;
     const pieces = [
         ...Object.entries(card.categories).map(([category,
             bytes]) => ({ category, title: categoryLabel(model, category), bytes })),
         { category: "", title: "other processes, or not recorded", bytes: card.other_bytes || 0 },
-        { category: "free", title: "free", bytes: card.free_bytes || 0 }
+        { category: "free", title: card.free_reported === false ? "free, or other processes" : "free", bytes: card.free_bytes || 0 }
     ].filter((piece) => piece.bytes > 0);
     return smallTable({
         context,
@@ -121,7 +139,7 @@ function draw(root, document, context) {
         root.append(h("p", { class: "vp-muted" },
             `The last ${drawn.length} of ${format.count(count)}; vramtrace export --format csv --table out_of_memory lists all.`));
     drawn.forEach((refusal) => {
-        const element = refusalCard(context, refusal, count > 1 ? `${refusal.number} of ${format.count(count)}` : "");
+        const element = refusalCard(context, refusal, count > 1 ? `${refusal.number} of ${format.count(count)}` : "", refusal.number === last?.number ? causeCards(context, last) : []);
         if (last && refusal.number === last.number) {
             if (last.missing_bytes)
                 element.append(h("p", {}, h("strong", {}, `${format.bytes(last.missing_bytes)} too little.`)));
@@ -140,6 +158,6 @@ export const part = documentPart({
     id: "oom",
     title: "OOM",
     read: (model) => model.document("oom"),
-    absent: "This page does not include out-of-memory errors.",
+    absent: "No out-of-memory errors.",
     draw
 });

@@ -2,7 +2,7 @@
 import { h } from "../dom.js";
 import { showInTimeline } from "./view.js";
 import { column, createTable } from "./table.js";
-import { emptyState } from "./findings.js";
+import { card, emptyState, factList } from "./findings.js";
 import { greatest } from "../greatest.js";
 
 /** What to do where there are none. */
@@ -14,6 +14,8 @@ function outliers(step) {
 
 function create(root, context) {
     const { model, format } = context, { steps, device } = model;
+    if (device.served?.length) // "KV cache  at most 3 MiB"
+        root.append(card({ heading: "Inference", figure: "" }, factList(device.served.map((text) => text.split(/ {2,}/)))));
     if (!steps.length) {
         root.append(emptyState(`No steps found: no modules, backward passes or optimizer. ${MARKS}`));
         return {};
@@ -33,8 +35,7 @@ function create(root, context) {
         medianPeak ? column("over", "Over median", "change", (step) => step.peak_used_bytes - medianPeak) : null,
         column("end", "At end", "bytes", (step) => step.end_used_bytes),
         column("change", "Grew", "change",
-            (step) => (before.get(step) === null ? null : step.end_used_bytes - before.get(step)),
-            { about: "In use at the end, minus the end of the step before" }),
+            (step) => (before.get(step) === null ? null : step.end_used_bytes - before.get(step))),
         column("time", "Time", "duration", (step) => step.duration_ns),
         column("out", "Outlier by", "text", outliers),
         column("events", "Events", "count", (step) => step.last_event - step.first_event + 1, { sum: true })

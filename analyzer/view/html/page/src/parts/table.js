@@ -3,6 +3,7 @@
 //
 // Columns are made by column().
 import { h, name, clear, visible, roving, swatch } from "../dom.js";
+import { explained } from "../terms.js";
 import { eachText } from "./fold.js";
 import { categoryLabel } from "./view.js";
 
@@ -10,7 +11,7 @@ const PAGE = 200, INDENT = 14;
 const NUMBERS = new Set(["bytes", "change", "count", "share", "duration"]);
 
 /** A column: kind "name"|"text"|"bytes"|"change"|"count"|"share"|"duration"; value(row) is what is sorted, searched and copied.
- * more: { cell(row) -> Node instead of the value's text, sum: true (rows that are not shown are summed), about,
+ * more: { cell(row) -> Node instead of the value's text, sum: true (rows that are not shown are summed),
  *         order(row): what is sorted instead of the value } */
 export function column(id, title, kind, value, more) {
     return { id, title, kind, value, ...more };
@@ -20,7 +21,7 @@ export function column(id, title, kind, value, more) {
 export function categoryColumn(context, title, categoryOf) {
     const label = (row) => categoryLabel(context.model, categoryOf(row));
     return column("category", title, "text", label,
-        { cell: (row) => h("span", { class: "vp-nowrap" }, swatch(categoryOf(row)), label(row)) });
+        { cell: (row) => h("span", { class: "vp-nowrap", ...explained(label(row)) }, swatch(categoryOf(row)), label(row)) });
 }
 
 export function textOf(format, kind, value) {
@@ -168,10 +169,9 @@ export function createTable(options) {
             return h("th", {
                 scope: "col",
                 class: NUMBERS.has(column.kind) ? "vp-number" : null,
-                "aria-sort": sorted ? (descending ? "descending" : "ascending") : "none",
-                title: column.about
+                "aria-sort": sorted ? (descending ? "descending" : "ascending") : "none"
             },
-                h("button", { type: "button", class: "vp-sort", onclick: () => sortBy(column) }, column.title,
+                h("button", { type: "button", class: "vp-sort", ...explained(column.title), onclick: () => sortBy(column) }, column.title,
                     h("span", { class: "vp-arrow", "aria-hidden": "true" }, sorted ? (descending ? " ▾" : " ▴") : "")));
         })));
     }

@@ -31,7 +31,7 @@ function create(root, context) {
     const heading = h("p", { class: "vp-heading" }),
           crumbs = h("nav", { class: "vp-crumbs", "aria-label": "Narrowed to" });
     const hint = h("p", { class: "vp-hover", "aria-hidden": "true" });
-    const details = createDetails(context, "Choose a row or a tile to see its stack and source line.");
+    const details = createDetails(context, "Choose a row or a tile to see its stack and source line.", (model.device.evidence ?? []).map((text) => `At the peak: ${text}`));
     const map = createTreemap({
         format,
         title: (node) => titleOf(context, node),
@@ -92,8 +92,7 @@ function create(root, context) {
             list.push(column("share", at === peakOf(model) ? "of peak" : "of in use", "share",
                 (row) => (whole ? row.bytes / whole : null), { sum: true }));
         if (by !== "block")
-            list.push(column("blocks", "Blocks", "count", (row) => (compared && !row.blocks ? row.blocksB : row.blocks),
-                { about: "An allocation with several tensors counts for each owner" }));
+            list.push(column("blocks", "Blocks", "count", (row) => (compared && !row.blocks ? row.blocksB : row.blocks)));
         if (by !== "category")
             list.push(categoryColumn(
                 context, by === "block" || by === "owner" ? "Category" : "Mostly", (row) => mostly(row.categories)));
