@@ -4,7 +4,7 @@ import { usualTab } from "./badges.js";
 
 export const DEFAULTS = {
     trace: 0, device: 0, axis: "time", zoom: [0, 1], hover: null, pinA: null, pinB: null, tab: "who", selection: null, highlight: null,
-    filter: "", theme: "auto", patterns: false, scale: "auto",
+    filter: "", theme: "auto", patterns: false, scale: "auto", by: "category",
 };
 
 const same = (a, b) => a === b || (Array.isArray(a) && Array.isArray(b) && a.length === b.length && a.every((value, i) => value === b[i]));
@@ -50,6 +50,7 @@ export class Store {
 
 // ---- The address's fragment: a link shows what its sender saw ----
 
+const BANDS = ["category", "module", "line", "owner"];
 const SELECTIONS = ["category", "module", "class", "owner", "line", "stack", "op", "block"];
 
 const MOSTLY = 0.6;
@@ -88,6 +89,7 @@ export function toFragment(state, model) {
     put("theme", state.theme, "auto");
     put("patterns", state.patterns ? 1 : 0, 0);
     put("scale", state.scale, "auto");
+    put("by", state.by, "category");
     return out.toString();
 }
 
@@ -107,6 +109,7 @@ export function fromFragment(fragment, head) {
     patch.theme = ["light", "dark"].includes(asked.get("theme")) ? asked.get("theme") : "auto";
     patch.patterns = asked.get("patterns") === "1";
     patch.scale = ["use", "driver", "card"].includes(asked.get("scale")) ? asked.get("scale") : "auto";
+    patch.by = BANDS.includes(asked.get("by")) ? asked.get("by") : "category";
     return {
         patch, zoom: (asked.get("zoom") || "").split("~").map(number), a: number(asked.get("a")), b: number(asked.get("b")),
         selection: asked.get("selection"),

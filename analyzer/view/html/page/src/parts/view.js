@@ -7,6 +7,17 @@ import { APART } from "../model.js";
 
 export const NEVER = 0xffffffff;
 
+/** What has no name, by each way to group. */
+export const UNNAMED = {
+    category: "no category",
+    module: "no module",
+    kind: "no module",
+    owner: "no owner known",
+    line: "no line known",
+    stack: "no stack recorded",
+    op: "no operator"
+};
+
 /** The change that tables are about: the pinned one, else the peak. */
 export function instantOf(state, model) {
     return Number.isInteger(state.pinA) ? state.pinA : peakOf(model);
