@@ -2,12 +2,12 @@
 
 import { h as el } from "./dom.js";
 import * as format from "./format.js";
-import { drawLanes, drawMarks, LANE, line } from "./lanes.js";
+import { drawLanes, drawMarks, line } from "./lanes.js";
 import { bandAt, heights, labelPlaces, paintBands } from "./paint.js";
 import { followPointer } from "./pointer.js";
 import { clampZoom, zoomAround } from "./state.js";
 
-const MARGIN = { left: 74, right: 14, top: 34, bottom: 74 };
+const MARGIN = { left: 74, right: 14, top: 34, bottom: 58 };
 const FAR = 1.6; // times what is in use: what the driver gave is drawn nearer, above a break
 const BREAK = 0.72; // of the height
 const FONT = '12px system-ui, "Segoe UI", "Helvetica Neue", sans-serif';
@@ -120,10 +120,9 @@ export class Timeline {
 
     scaleTo(state) {
         const { used, driver, cached } = heights(this.picture, this.source);
-        this.driver = driver;
-        this.cached = cached;
+        [this.driver, this.cached] = [driver, cached];
         const card = this.source.device.total_bytes;
-        const wanted = { use: used, driver: Math.max(driver, used), card: card || driver }[state.scale] ?? (driver <= FAR * used ? Math.max(driver, used) : used / BREAK);
+        const wanted = { use: used, driver: Math.max(driver, used), card: card || driver }[state.scale] ?? (!used || driver <= FAR * used ? Math.max(driver, used) : used / BREAK);
         const ticks = format.byteTicks(Math.max(1, wanted), Math.max(2, Math.floor(this.area.height / 38)));
         this.step = ticks[1] ?? 1;
         this.scale = Math.max(1, wanted) * 1.04;
@@ -149,8 +148,10 @@ export class Timeline {
             context.fillStyle = colours.css("--muted");
             context.fillText(bytes % step ? format.bytes(bytes) : format.byteTick(bytes), area.left - 8, y);
         }
-        if (this.break)
-            this.drawBreak(context, area.top + area.height * (1 - this.break / scale));
+        const y = area.top + area.height * (1 - this.break / scale);
+        context.strokeStyle = colours.css("--muted");
+        for (const by of this.break ? [0, 4] : [])
+            line(context, area.left - 7, y + by, area.left + 7, y + by - 6);
         const card = this.source.device.total_bytes;
         if (card && card <= scale) {
             const y = Math.round(area.top + area.height - (card / scale) * area.height) + 0.5;
@@ -161,14 +162,6 @@ export class Timeline {
             context.textBaseline = "top";
             context.fillText(`card ${format.bytes(card)}`, area.left + area.width - 4, y + 4);
         }
-    }
-
-    // Two strokes through the axis: what is above is not to scale.
-    drawBreak(context, y) {
-        const { left } = this.area;
-        context.strokeStyle = this.colours.css("--muted");
-        for (const by of [0, 4])
-            line(context, left - 7, y + by, left + 7, y + by - 6);
     }
 
     drawTime(context, state) {
@@ -210,45 +203,25 @@ export class Timeline {
         }
     }
 
-    // What the driver gave: a row to its own scale, and a line over the picture where it fits.
     drawDriver(context) {
-        const { area, picture, scale, source, colours, driver } = this;
-        const top = area.top + area.height + 24 + 2 * (LANE + 1);
+        const { area, picture, scale, source } = this;
         const wide = area.width / picture.count;
-        const bytesOf = (column) => picture.vectors[column * picture.width + source.driverAt];
-        context.textBaseline = "middle";
-        context.textAlign = "right";
-        context.fillStyle = colours.css("--muted");
-        context.fillText("driver", area.left - 8, top + LANE / 2);
-        if (!driver)
-            return;
-        context.globalAlpha = 0.45;
-        for (let column = 0; column < picture.count; column++) {
-            const high = (bytesOf(column) / driver) * (LANE - 1);
-            context.fillRect(area.left + column * wide, top + LANE - high, wide + 0.25, high);
-        }
-        context.globalAlpha = 1;
-        if (this.nearer(driver) <= scale)
-            this.drawDriverLine(context, bytesOf, wide);
-        this.outlined(context, `peak ${format.bytes(driver)}`, area.left + area.width - 4, top + LANE / 2 + 1);
-    }
-
-    drawDriverLine(context, bytesOf, wide) {
-        const { area, picture, scale } = this;
+        context.save();
+        context.beginPath();
+        context.rect(area.left, area.top, area.width, area.height);
+        context.clip();
         context.strokeStyle = this.colours.css("--muted");
         context.lineWidth = 1.25;
         context.beginPath();
         for (let column = 0; column < picture.count; column++) {
             const x = area.left + column * wide;
-            const y = area.top + area.height - (this.nearer(bytesOf(column)) / scale) * area.height;
-            if (column)
-                context.lineTo(x, y);
-            else
-                context.moveTo(x, y);
+            const bytes = this.nearer(picture.vectors[column * picture.width + source.driverAt]);
+            const y = area.top + area.height * (1 - bytes / scale);
+            context.lineTo(x, y);
             context.lineTo(x + wide, y);
         }
         context.stroke();
-        context.lineWidth = 1;
+        context.restore();
     }
 
     // Text on what may be of any colour.
