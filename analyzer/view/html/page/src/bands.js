@@ -4,7 +4,8 @@
 import { visible } from "./dom.js";
 import { run } from "./data.js";
 import { labelOf, ownersOf } from "./parts/groups.js";
-import { categoryLabel, isUsed, UNNAMED } from "./parts/view.js";
+import { pathOf } from "./parts/stacks.js";
+import { categoryLabel, frameName, isUsed, UNNAMED, wordsOf } from "./parts/view.js";
 import { above, firstThat, Walker } from "./walk.js";
 
 const LETTERS = "abcdefghij"; // of bands that have a colour of their own: colours.js
@@ -20,7 +21,9 @@ const NAME = {
     owner: (klass, model) => labelOf(model, klass),
 };
 
-const wordsOf = (text) => text.toLowerCase().split(/\s+/).filter(Boolean);
+// All names of a class, with those of the frames that the flame graph shows.
+const textOf = (model, klass) => klass.text ??= [labelOf(model, klass), klass.module, klass.module_class, klass.operator,
+    categoryLabel(model, klass.category), klass.place?.name, ...pathOf(klass, false).map(frameName)].join("\n").toLowerCase();
 
 // Where the bytes of each class go. `bandOf(name)`: the number of a group's band; what has all words goes to band 0.
 function tableOf(model, by, bandOf, words = []) {
@@ -28,9 +31,8 @@ function tableOf(model, by, bandOf, words = []) {
     model.classes.forEach((klass, k) => {
         if (!model.table.counted[k] || !isUsed(klass))
             return;
-        const { module, module_class, operator, category, place } = klass;
-        const text = words.length && [labelOf(model, klass), module, module_class, operator, categoryLabel(model, category), place?.name].join("\n");
-        const has = (...more) => text && words.every((word) => [text, ...more].join("\n").toLowerCase().includes(word));
+        const text = words.length && textOf(model, klass);
+        const has = (...more) => text && words.every((word) => `${text}\n${more.join("\n").toLowerCase()}`.includes(word));
         const band = table.band[k] = has() ? 0 : bandOf(NAME[by](klass, model));
         if (has() || !klass.tensors.length)
             return;
@@ -78,9 +80,9 @@ class BandWalker extends Walker {
 function* walk(model, table, from, to, before) {
     const { columns, sums } = model;
     const walker = new BandWalker(columns, table, null);
-    for (const i of from > 0 ? model.alive(from - 1) : [])
+    for (const i of model.alive(from - 1))
         walker.add(i, 1);
-    walker.born = from > 0 ? above(columns.begin, from - 1) : 0;
+    walker.born = above(columns.begin, from - 1);
     walker.dead = firstThat(columns.endOrder.length, (i) => columns.end[columns.endOrder[i]] >= from);
     walker.most.set(walker.vector);
     for (let change = from; change <= to; change++) {

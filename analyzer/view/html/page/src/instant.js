@@ -78,7 +78,7 @@ export class Instant {
         clear(this.foot, put("in use", now.used_bytes, b && b.used_bytes), ...apart("cached", "context"),
             put("from driver", now.driver_bytes, b && b.driver_bytes),
             model.device.total_bytes ? put("GPU size", model.device.total_bytes, null) : null, ...apart("host_pinned"));
-        this.showFound(model, bands);
+        this.showFound(model.found, bands[0], model.gaps.count ? "at least " : "");
         this.showBetween(state, model, change, b);
         this.peak.hidden = false;
         this.clearB.hidden = state.pinB === null;
@@ -87,10 +87,10 @@ export class Instant {
     }
 
     // What the search finds, here and where most of it is.
-    showFound({ found, gaps }, bands) {
-        this.found.textContent = !found ? "" : !found.most ? `${found.label}: in use at no moment.`
-            : `${found.label}: ${format.bytes(bands[0])} here, ${gaps.count ? "at least " : ""}${format.bytes(found.most)} at its peak (${format.time(this.source.timeOf(found.at))}).`;
-        this.found.title = found ? `${format.exact(bands[0])}, at the peak ${format.exact(found.most)}` : "";
+    showFound(found, here, least) {
+        this.found.textContent = !found ? "" : !found.most ? `${found.label} is in no name.`
+            : `${found.label}: ${format.bytes(here)} here, ${least}${format.bytes(found.most)} at its peak (${format.time(this.source.timeOf(found.at))}).`;
+        this.found.title = found ? `${format.exact(here)}, at the peak ${format.exact(found.most)}` : "";
     }
 
     // As fine as the window is: neighbours of a wide one differ in less than anybody reads.

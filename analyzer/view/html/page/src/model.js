@@ -77,9 +77,11 @@ export class Model {
         this.categories = trace.categories;
         this.phases = data.phases;
         this.stacked = stackedOf(trace.categories);
+        // Of the picture, from the ground up; bands.js has others.
+        this.bands = this.stacked.map((c) => ({ ...trace.categories[c], index: c, ever: this.ever(c) }));
+        this.bandsAt = (change) => this.state(change).categories;
         this.by = "category";
         this.found = null;
-        this.bands = this.stacked.map((c) => ({ ...trace.categories[c], index: c, ever: this.ever(c) })); // of the picture, from the ground up
         this.walker = new Walker(columns, table, sums);
         this.drawer = new Walker(columns, table, sums);
         this.largest = new Largest(sums.peakMeasure);
@@ -160,10 +162,6 @@ export class Model {
     ever(c) {
         const { sums, table, device, categories } = this;
         return sums.allocated[sums.bins * table.width + c] > 0 || Boolean(device.overview.categories[categories[c].name]?.some(Boolean));
-    }
-
-    bandsAt(change) {
-        return this.state(change).categories;
     }
 
 

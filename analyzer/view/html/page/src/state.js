@@ -50,7 +50,6 @@ export class Store {
 
 // ---- The address's fragment: a link shows what its sender saw ----
 
-const BANDS = ["category", "module", "line", "owner"];
 const SELECTIONS = ["category", "module", "class", "owner", "line", "stack", "op", "block"];
 
 const MOSTLY = 0.6;
@@ -109,7 +108,7 @@ export function fromFragment(fragment, head) {
     patch.theme = ["light", "dark"].includes(asked.get("theme")) ? asked.get("theme") : "auto";
     patch.patterns = asked.get("patterns") === "1";
     patch.scale = ["use", "driver", "card"].includes(asked.get("scale")) ? asked.get("scale") : "auto";
-    patch.by = BANDS.includes(asked.get("by")) ? asked.get("by") : "category";
+    patch.by = ["module", "line", "owner"].includes(asked.get("by")) ? asked.get("by") : "category";
     return {
         patch, zoom: (asked.get("zoom") || "").split("~").map(number), a: number(asked.get("a")), b: number(asked.get("b")),
         selection: asked.get("selection"),

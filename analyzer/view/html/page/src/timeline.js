@@ -120,7 +120,8 @@ export class Timeline {
 
     scaleTo(state) {
         const { used, driver, cached } = heights(this.picture, this.source);
-        [this.driver, this.cached] = [driver, cached];
+        this.driver = driver;
+        this.cached = cached;
         const card = this.source.device.total_bytes;
         const wanted = { use: used, driver: Math.max(driver, used), card: card || driver }[state.scale] ?? (!used || driver <= FAR * used ? Math.max(driver, used) : used / BREAK);
         const ticks = format.byteTicks(Math.max(1, wanted), Math.max(2, Math.floor(this.area.height / 38)));
@@ -206,10 +207,8 @@ export class Timeline {
     drawDriver(context) {
         const { area, picture, scale, source } = this;
         const wide = area.width / picture.count;
-        context.save();
-        context.beginPath();
-        context.rect(area.left, area.top, area.width, area.height);
-        context.clip();
+        if (this.nearer(this.driver) > scale)
+            return;
         context.strokeStyle = this.colours.css("--muted");
         context.lineWidth = 1.25;
         context.beginPath();
@@ -221,7 +220,7 @@ export class Timeline {
             context.lineTo(x + wide, y);
         }
         context.stroke();
-        context.restore();
+        context.lineWidth = 1;
     }
 
     // Text on what may be of any colour.

@@ -1,16 +1,16 @@
 // A flame graph of a moment, or of what was made in the window and is alive at its end. The root is on top.
 import { h, name, clear, toggle, swatch, visible } from "../dom.js";
-import { categoryLabel, instantOf, momentText, sourcesOf } from "./view.js";
+import { categoryLabel, instantOf, momentText, sourcesOf, wordsOf } from "./view.js";
 import { aliveByClass, mostly } from "./groups.js";
 import { around, boxesOf, largestFirst, placeIn, sumOf, treeOf } from "./stacks.js";
 import { createCanvas } from "./canvas.js";
 
-const ROW = 18;
+const ROW = 18, LETTER = 6.6; // width of most, in pixels
 const LABEL = "Flame graph. Arrow keys move among frames, Enter zooms in, Escape and Backspace zoom out.";
 
 function create(root, context) {
     const { store, model, format, colours } = context;
-    let mode = "moment", native = false, shown = "", query = null, words = [], tree = null, top = null, at = null, boxes = [];
+    let mode = "moment", native = false, shown = "", query = null, words = [], tree = null, top = null, at = null, laid = { top, width: 0, boxes: [] };
 
     const heading = h("p", { class: "vp-heading" }), found = h("p", { class: "vp-heading", role: "status" });
     const crumbs = h("nav", { class: "vp-crumbs", "aria-label": "Zoomed to" }), hint = h("p", { class: "vp-hover", "aria-hidden": "true" });
@@ -37,16 +37,17 @@ function create(root, context) {
     function under(event) {
         const box = canvas.element.getBoundingClientRect(), x = event.clientX - box.left;
         const row = Math.floor((event.clientY - box.top + scroller.scrollTop) / ROW);
-        return boxes.find((one) => one.row === row && x >= one.x && x < one.x + one.wide);
+        return laid.boxes.find((one) => one.row === row && x >= one.x && x < one.x + one.wide);
     }
 
     function draw(pen, width, height) {
         const from = scroller.scrollTop;
-        boxes = boxesOf(top, width);
-        spacer.style.height = `${Math.max(0, (boxes.reduce((most, { row }) => Math.max(most, row), 0) + 1) * ROW - scroller.clientHeight)}px`;
+        if (laid.top !== top || laid.width !== width)
+            laid = { top, width, boxes: boxesOf(top, width) };
+        spacer.style.height = `${Math.max(0, (laid.boxes.reduce((most, { row }) => Math.max(most, row), 0) + 1) * ROW - scroller.clientHeight)}px`;
         pen.font = "11.5px system-ui, sans-serif";
         pen.textBaseline = "middle";
-        for (const box of boxes)
+        for (const box of laid.boxes)
             if ((box.row + 1) * ROW > from && box.row * ROW < from + height)
                 drawBox(pen, box, box.row * ROW - from);
     }
@@ -62,15 +63,9 @@ function create(root, context) {
             pen.lineWidth = 2;
             pen.strokeRect(x + 1, y + 1, Math.max(1, wide - 3), ROW - 3);
         }
-        if (wide < 32 || rest)
-            return;
-        pen.save();
-        pen.beginPath();
-        pen.rect(x, y, wide - 4, ROW);
-        pen.clip();
         pen.fillStyle = dim || !node.frame ? colours.css("--fg") : colours.ink(category);
-        pen.fillText(visible(node.name), x + 4, y + ROW / 2);
-        pen.restore();
+        if (wide > 32 && !rest)
+            pen.fillText(visible(node.name).slice(0, Math.floor((wide - 4) / LETTER)), x + 4, y + ROW / 2);
     }
 
     function textOf(node, rest = null) {
@@ -92,11 +87,9 @@ function create(root, context) {
     }
 
     function zoom(node) {
-        if (!node)
-            return;
-        top = node;
+        top = node ?? top;
         drawCrumbs();
-        walkTo(node);
+        walkTo(top);
     }
 
     function walkTo(node) {
@@ -137,9 +130,9 @@ function create(root, context) {
             top = placeIn(tree, top);
             at = null;
         }
-        [shown, query, words] = [wanted, state.filter, state.filter.toLowerCase().split(/\s+/).filter(Boolean)];
+        [shown, query, words] = [wanted, state.filter, wordsOf(state.filter)];
         clear(heading, h("strong", {}, format.bytes(tree.bytes)), moment ? ` in use ${momentText(context, to)}`
-            : ` made from ${format.duration(model.timeOf(from))} on and alive ${momentText(context, to)}`);
+            : ` made from ${format.duration(model.timeOf(Math.min(from, to)))} on and alive ${momentText(context, to)}`);
         const sum = words.length ? sumOf(tree, matches) : null;
         found.textContent = sum ? `“${visible(query.trim())}”: ${format.bytes(sum.bytes)} in frames that match, ${format.percent(sum.bytes, tree.bytes)}` : "";
         found.title = sum ? `${format.exact(sum.bytes)} in ${format.count(sum.blocks)} blocks` : "";

@@ -8,15 +8,8 @@ import { APART } from "../model.js";
 export const NEVER = 0xffffffff;
 
 /** What has no name, by each way to group. */
-export const UNNAMED = {
-    category: "no category",
-    module: "no module",
-    kind: "no module",
-    owner: "no owner known",
-    line: "no line known",
-    stack: "no stack recorded",
-    op: "no operator"
-};
+export const UNNAMED = { category: "no category", module: "no module", kind: "no module", owner: "no owner known", line: "no line known",
+    stack: "no stack recorded", op: "no operator" };
 
 /** The change that tables are about: the pinned one, else the peak. */
 export function instantOf(state, model) {
@@ -71,6 +64,9 @@ export function sourcesOf(names, file) {
         return null;
     return Object.prototype.hasOwnProperty.call(sources, file) ? sources[file] : null;
 }
+
+/** The words of a search. */
+export const wordsOf = (text) => text.toLowerCase().split(/\s+/).filter(Boolean);
 
 /** The frames that people look for first: Python's, else all. */
 export function tellingFrames(frames) {
