@@ -32,7 +32,7 @@ const PATTERNS = {
 };
 
 // Bands of modules, lines or owners have hues of categories: these are known to be told apart by all eyes.
-const BANDS = {
+export const BANDS = {
     band_found: "communication", band_rest: "temporary", band_a: "parameter", band_b: "gradient", band_c: "activation", band_d: "optimizer_state",
     band_e: "workspace", band_f: "input", band_g: "checkpoint_copy", band_h: "buffer", band_i: "kv_cache", band_j: "other",
 };
