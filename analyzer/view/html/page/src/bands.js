@@ -53,11 +53,12 @@ class BandWalker extends Walker {
     }
 
     add(allocation, sign) {
-        const k = this.columns.klass[allocation];
-        const bytes = this.columns.bytes[allocation];
-        const { band, parts: { [k]: split } } = this.table;
-        if (!split || split.sum > bytes) { // shares that are more than the block are not believed
-            this.put(band[k], sign * bytes, allocation);
+        const { columns, table } = this;
+        const k = columns.klass[allocation];
+        const bytes = columns.bytes[allocation];
+        const split = table.parts[k];
+        if (split === null || split.sum > bytes) { // shares that are more than the block are not believed
+            this.put(table.band[k], sign * bytes, allocation);
             return;
         }
         for (const part of split.parts)
