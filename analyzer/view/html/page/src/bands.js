@@ -134,8 +134,9 @@ export class Bands {
     open(model) {
         this.model = model;
         this.known = new Map();
-        this.shown = null;
-        return this.make();
+        this.show(model);
+        this.shown = ""; // by categories, without a search
+        this.make();
     }
 
     update(keys) {
@@ -159,10 +160,13 @@ export class Bands {
             rested = performance.now();
         });
         const groups = by === "category" ? model.bands.map(({ name }) => ({ name, group: name })) : await this.largest(by, sliced);
-        const key = JSON.stringify([by, wordsOf(filter), groups]);
-        const source = key === this.shown ? null : plain ? model : await bandsOf(model, by, groups, filter, sliced);
-        if (source && turn === this.turn)
-            this.show(source);
+        const key = plain ? "" : JSON.stringify([by, wordsOf(filter), groups]);
+        if (key === this.shown)
+            return;
+        const source = plain ? model : await bandsOf(model, by, groups, filter, sliced);
+        if (turn !== this.turn || model !== this.model)
+            return;
+        this.show(source);
         this.shown = key;
     }
 
