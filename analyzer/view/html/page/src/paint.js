@@ -77,14 +77,14 @@ export function bandAt(picture, source, column, bytes) {
     return null;
 }
 
-// Where the label of each band has room: [{name, label, x, y}] in the same units as `width` and `height`. `above`: that of what
-// the driver gave beyond, null = none.
-export function labelPlaces(picture, source, { width, height, scale }, measure, lineHeight, above = null, reserved = null) {
+// Where the label of each band has room: [{name, label, x, y}] in the same units as `width` and `height`. `above` is the band of what
+// the driver gave beyond, as high as so many bytes: reserved().
+export function labelPlaces(picture, source, { width, height, scale }, measure, lineHeight, above, reserved) {
     const below = new Float64Array(picture.count);
     const perByte = height / scale;
     const perColumn = width / picture.count;
     const places = [];
-    for (const { name, label, index } of above ? [...source.bands, above] : source.bands) {
+    for (const { name, label, index } of [...source.bands, above]) {
         const span = Math.ceil((measure(label) + 10) / perColumn);
         let best = lineHeight - 1;
         let place = null;
