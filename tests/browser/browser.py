@@ -16,7 +16,7 @@ from selenium.webdriver.common.keys import Keys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from helpers import shown_bytes as printed_bytes  # noqa: E402,F401
 
-TABS = ("who", "blocks", "map", "leaks", "oom", "frag", "advice", "card", "steps", "source")
+TABS = ("who", "flame", "blocks", "map", "leaks", "oom", "frag", "advice", "card", "steps", "source")
 WAIT_SECONDS = 60
 
 

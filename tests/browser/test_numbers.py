@@ -25,10 +25,18 @@ def wanted(state, labels, card):
     return table
 
 
-def check_moment(shown, state, labels, card):
-    table = wanted(state, labels, card)
+def ever(trace, device, labels):
+    """Labels of categories that have bytes at any moment: they stay in the table. Of what is cached, only the sums tell."""
+    used = {trace.class_of(one)["category"] for one in trace.allocations
+            if trace.class_of(one)["counted"] and trace.class_of(one)["device"] in (device, -1)}
+    return {labels[name]: 0 for name in used - {"cached"}}
+
+
+def check_moment(shown, state, labels, card, stay):
+    table = {**stay, **wanted(state, labels, card)}
+    shown["bytes"] = {label: size for label, size in shown["bytes"].items() if size or label != labels["cached"]}
     assert shown["bytes"] == table
-    assert shown["printed"] == {label: printed_bytes(size) for label, size in table.items()}
+    assert {label: shown["printed"][label] for label in table} == {label: printed_bytes(size) for label, size in table.items()}
     assert (shown["step"], shown["phase"]) == (state["step"], state["phase"])
 
 
@@ -49,7 +57,7 @@ def test_hover_at_twenty_moments(browser, page_of, traces, name):
         browser.open(path, f"axis=event&device={device['index']}")
         browser.keep(f"{name}-{device['index']}" if device["index"] else name)
         left, top, width, height = browser.plot()
-        seen = 0
+        seen, stay = 0, ever(trace, device["index"], labels)
         count = 20 if device["index"] == 0 else 5
         for i in range(count):
             x = left + 2 + round((width - 4) * (i + 0.5) / count)
@@ -61,7 +69,7 @@ def test_hover_at_twenty_moments(browser, page_of, traces, name):
             assert shown["title"].startswith("At ")
             at = lambda points: (x + points - left) / width * trace.head["events"]  # noqa: E731
             assert names_a_change_there(trace, shown["event"], at(-2), at(2)), (shown["event"], at(-2), at(2))
-            check_moment(shown, at_event(traces[name], shown["event"])[device["index"]], labels, device["total_bytes"])
+            check_moment(shown, at_event(traces[name], shown["event"])[device["index"]], labels, device["total_bytes"], stay)
             seen += 1
         assert seen >= min(5, count)
 
@@ -85,7 +93,7 @@ def test_pinned_moments_and_their_difference(browser, page_of, traces):
     tables = [wanted(report, labels, card) for report in reports]
     shown = browser.moment()
     assert shown["title"].startswith("A:") and shown["event"] == a
-    tables[0].update({label: 0 for label in tables[1] if label not in tables[0]})
+    tables[0] = {**ever(trace, 0, labels), **{label: 0 for label in tables[1]}, **tables[0]}
     assert shown["bytes"] == tables[0]
     for label, difference in shown["differences"].items():
         assert difference == tables[1].get(label, 0) - tables[0][label], label

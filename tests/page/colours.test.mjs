@@ -3,8 +3,9 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import test from "node:test";
 
-import { COLOURS, contrast, inkOn } from "../../analyzer/view/html/page/src/colours.js";
+import { BANDS, COLOURS, contrast, inkOn } from "../../analyzer/view/html/page/src/colours.js";
 
+const BANDED = ["found", ..."abcdefghij", "rest"].map((name) => BANDS[`band_${name}`]); // as bands.js stacks them
 const STYLE = readFileSync(new URL("../../analyzer/view/html/page/style.css", import.meta.url), "utf8");
 const STACKED = ["parameter", "buffer", "optimizer_state", "gradient", "other", "input", "activation", "temporary", "workspace", "communication", "unknown"];
 
@@ -58,11 +59,11 @@ for (const theme of ["light", "dark"]) {
 
     for (const eye of Object.keys(EYES))
         test(`${theme}, ${eye}: categories that touch can be told apart`, () => {
-            for (let i = 0; i < STACKED.length; i++)
-                for (const [next, least] of [[1, 0.07], [2, 0.04]])
-                    if (STACKED[i + next]) {
-                        const apart = distance(colours[STACKED[i]], colours[STACKED[i + next]], eye);
-                        assert.ok(apart >= least, `${STACKED[i]} and ${STACKED[i + next]}: ${apart.toFixed(3)}`);
+            for (const [next, least] of [[1, 0.07], [2, 0.04]])
+                for (const order of [STACKED, BANDED])
+                    for (let i = 0; i + next < order.length; i++) {
+                        const apart = distance(colours[order[i]], colours[order[i + next]], eye);
+                        assert.ok(apart >= least, `${order[i]} and ${order[i + next]}: ${apart.toFixed(3)}`);
                     }
         });
 }

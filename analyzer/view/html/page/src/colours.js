@@ -31,7 +31,12 @@ const PATTERNS = {
     unknown: (x, y) => (x + y) % 8 === 0 || (x - y + 8) % 8 === 0,
 };
 
-const ORDERED = Object.keys(COLOURS.light);
+// Bands of modules, lines or owners have hues of categories: these are known to be told apart by all eyes.
+export const BANDS = {
+    band_found: "communication", band_rest: "temporary", band_a: "parameter", band_b: "gradient", band_c: "activation", band_d: "optimizer_state",
+    band_e: "workspace", band_f: "input", band_g: "checkpoint_copy", band_h: "buffer", band_i: "kv_cache", band_j: "other",
+};
+const ORDERED = [...Object.keys(COLOURS.light), ...Object.keys(BANDS)];
 
 export function luminance(colour) {
     const [r, g, b] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16) / 255)
@@ -79,7 +84,7 @@ export class Colours {
     }
 
     of(category) {
-        return COLOURS[this.theme][category] ?? COLOURS[this.theme].unknown;
+        return COLOURS[this.theme][BANDS[category] ?? category] ?? COLOURS[this.theme].unknown;
     }
 
     ink(category) {
@@ -98,7 +103,7 @@ export class Colours {
         if (!this.patterns.has(key)) {
             const base = faded ? mix(this.of(category), this.css("--bg"), 0.5) : this.of(category);
             const mark = mix(base, inkOn(base), 0.45);
-            const marked = PATTERNS[category] ?? PATTERNS.unknown;
+            const marked = PATTERNS[BANDS[category] ?? category] ?? PATTERNS.unknown;
             this.patterns.set(key, Uint32Array.from({ length: 64 }, (_, i) => colourWord(patterned && marked(i & 7, i >> 3) ? mark : base)));
         }
         return this.patterns.get(key);

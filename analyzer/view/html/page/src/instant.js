@@ -20,19 +20,27 @@ export class Instant {
         this.foot = el("tfoot");
         this.table = el("table", { class: "instant-table" }, el("caption", { class: "hidden" }, "Memory by category at this moment"), el("thead", {}, this.head), this.body, this.foot);
         this.between = el("p", { class: "between" });
+        this.found = el("p", { class: "between found" });
         this.pinB = el("button", { type: "button", onclick: () => actions.pinB() }, "Pin as B");
         this.clearB = el("button", { type: "button", onclick: () => actions.clearB() }, "Clear B");
         this.peak = el("button", { type: "button", onclick: () => actions.peak() }, "Go to peak");
-        root.append(this.title, this.where, el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Memory by category" }, this.table, this.between),
+        root.append(this.title, this.where, el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Memory by category" }, this.found, this.table, this.between),
             el("div", { class: "buttons" }, this.peak, this.pinB, this.clearB));
         this.rows = new Map();
         roving(root, () => [...root.querySelectorAll("[data-term]")]);
     }
 
+    // The model, or the same by other bands than categories.
+    show(source) {
+        this.source = source;
+        this.rows.clear();
+        this.update(this.store.get());
+    }
+
     row(name, label) {
         if (!this.rows.has(name)) {
             const cells = { bytes: el("td"), other: el("td") };
-            const row = el("tr", { class: name ? "category" : "sum" }, el("th", { scope: "row", ...explained(label), tabindex: "-1" }, name ? swatch(name) : null, label), cells.bytes, cells.other);
+            const row = el("tr", { class: name ? "category" : "sum" }, el("th", { scope: "row", title: label, ...explained(label), tabindex: "-1" }, name ? swatch(name) : null, label), cells.bytes, cells.other);
             if (name) {
                 row.addEventListener("pointerenter", () => this.store.set({ highlight: name }));
                 row.addEventListener("pointerleave", () => this.store.set({ highlight: null }));
@@ -53,37 +61,46 @@ export class Instant {
         return cells.row;
     }
 
-    update(state, model) {
+    update(state) {
+        const model = this.source;
+        if (!model)
+            return;
         const pinned = state.pinA ?? model.peak;
         const change = state.hover ?? pinned;
         const now = model.state(change);
+        const bands = model.bandsAt(change).slice();
         const b = state.pinB === null ? null : model.state(state.pinB);
+        const bandsB = b && model.bandsAt(state.pinB).slice();
         const isPeak = change === model.peak;
         this.title.textContent = `${state.hover !== null ? "At" : "A:"} ${format.time(now.t_ns, this.resolution(state))}${isPeak ? " · peak" : ""}`;
         this.step.textContent = `${now.step ? `step ${format.count(now.step)}` : "before step 1"}, `;
         this.phase.textContent = now.phase;
         this.phase.dataset.term = phaseTerm(now.phase);
         this.event.textContent = ` · event ${format.count(now.event)}${now.partial ? " · not examined: more was alive than is shown" : ""}`;
-        clear(this.head, el("th", { scope: "col" }, "category"), el("th", { scope: "col" }, "bytes"), el("th", { scope: "col" }, b ? (state.hover !== null ? "B − here" : "B − A") : "of in use"));
-        const rows = [...model.stacked].reverse().filter((c) => now.categories[c] || b?.categories[c])
-            .map((c) => this.put(model.categories[c].name, model.categories[c].label, now.categories[c], now.used_bytes, b && b.categories[c]));
-        keep(this.body, rows);
+        clear(this.head, el("th", { scope: "col" }, model.by), el("th", { scope: "col" }, "bytes"), el("th", { scope: "col" }, b ? (state.hover !== null ? "B − here" : "B − A") : "of in use"));
+        keep(this.body, [...model.bands].reverse().filter(({ ever }) => ever)
+            .map(({ name, label, index }) => this.put(name, label, bands[index], now.used_bytes, bandsB && bandsB[index])));
         for (const row of this.body.children)
             row.classList.toggle("lit", state.highlight !== null && row === this.rows.get(state.highlight)?.row);
-        const apart = ["cached", "context", "host_pinned"].map((name) => model.categories.findIndex((category) => category.name === name))
-            .filter((c) => c >= 0 && (now.categories[c] || b?.categories[c]));
         const put = (label, bytes, before) => this.put("", label, bytes, 0, before ?? null);
-        const host = model.categories.findIndex((category) => category.name === "host_pinned");
-        keep(this.foot, [put("in use", now.used_bytes, b && b.used_bytes),
-            ...apart.filter((c) => c !== host).map((c) => this.put(model.categories[c].name, model.categories[c].label, now.categories[c], 0, b && b.categories[c])),
+        const apart = (...names) => model.categories.flatMap(({ name, label }, c) => (names.includes(name) && model.ever(c)
+            ? [this.put(name, label, now.categories[c], 0, b && b.categories[c])] : []));
+        keep(this.foot, [put("in use", now.used_bytes, b && b.used_bytes), ...apart("cached", "context"),
             put("from driver", now.driver_bytes, b && b.driver_bytes),
-            model.device.total_bytes ? put("GPU size", model.device.total_bytes, null) : null,
-            ...apart.filter((c) => c === host).map((c) => this.put("host_pinned", model.categories[c].label, now.categories[c], 0, b && b.categories[c]))].filter(Boolean));
+            model.device.total_bytes ? put("GPU size", model.device.total_bytes, null) : null, ...apart("host_pinned")].filter(Boolean));
+        this.showFound(model.found, bands[0], model.gaps.count ? "at least " : "");
         this.showBetween(state, model, change, b);
         this.peak.hidden = false;
         this.clearB.hidden = state.pinB === null;
         this.pinB.hidden = state.pinB !== null;
         this.peak.disabled = state.pinA === null || state.pinA === model.peak;
+    }
+
+    // What the search finds, here and where most of it is.
+    showFound(found, here, least) {
+        this.found.textContent = !found ? "" : !found.most ? `${found.label} is in no name.`
+            : `${found.label}: ${format.bytes(here)} here, ${least}${format.bytes(found.most)} at its peak (${format.time(this.source.timeOf(found.at))}).`;
+        this.found.title = found ? `${format.exact(here)}, at the peak ${format.exact(found.most)}` : "";
     }
 
     // As fine as the window is: neighbours of a wide one differ in less than anybody reads.

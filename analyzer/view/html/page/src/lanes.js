@@ -152,7 +152,7 @@ export function termAt(timeline, x, y) {
     if (y < area.top)
         return timeline.marks?.find((mark) => x >= mark.from - 3 && x <= mark.to + 3 && Math.abs(y - mark.y) < 8)?.term;
     const lane = Math.floor((y - area.top - area.height - 24) / (LANE + 1));
-    return ["step", x >= area.left ? phaseTerm(source.phases.phase[axis.runAt(timeline.toValue(x))]) : undefined, "driver"][lane];
+    return ["step", x >= area.left ? phaseTerm(source.phases.phase[axis.runAt(timeline.toValue(x))]) : undefined][lane];
 }
 
 // The same of a moment: its mark, else its phase.

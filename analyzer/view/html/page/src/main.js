@@ -1,5 +1,6 @@
 // The page: reads the trace, and joins the timeline, the table of the moment and the parts.
 
+import { Bands } from "./bands.js";
 import { Colours } from "./colours.js";
 import { DataError } from "./data.js";
 import { allOf, byId, clear, h as el } from "./dom.js";
@@ -26,6 +27,7 @@ class Page {
         this.colours = new Colours(document.documentElement);
         this.timeline = new Timeline(byId("chart"), this.store, this.colours);
         this.overview = new Overview(byId("overview"), this.store, this.colours);
+        this.bands = new Bands(this.store, (source) => [this.timeline, this.overview, this.instant].forEach((part) => part.show(source)));
         this.instant = new Instant(byId("instant"), this.store, {
             pinB: () => this.toggleB(), clearB: () => this.store.set({ pinB: null }), peak: () => this.toPeak(),
         });
@@ -54,7 +56,7 @@ class Page {
     // ---- Reading ----
 
     preview() {
-        this.model = null;
+        this.model = this.bands.model = null;
         showHeading(this.head, this.trace, this.store.get().trace, this.device);
         document.body.classList.toggle("empty", !this.device);
         if (!this.device)
@@ -97,8 +99,7 @@ class Page {
         const asked = this.asked ?? { patch: this.store.get(), zoom: [null, null], a: null, b: null, selection: null };
         this.asked = null;
         Object.assign(this.store.state, { hover: null, highlight: null }, applyFragment(asked, this.model));
-        this.timeline.show(this.model);
-        this.overview.show(this.model);
+        this.bands.open(this.model);
         const context = {
             store: this.store, model: this.model, names: data.names, format, colours: this.colours, announce: (text) => this.announce(text),
             axis: () => this.model.axis(this.store.get().axis), goTo: (change, tab) => this.goTo(change, tab),
@@ -142,8 +143,9 @@ class Page {
         this.showControls(state);
         if (!this.model)
             return;
+        this.bands.update(keys);
         if (changed("hover", "pinA", "pinB", "highlight", "axis", "zoom"))
-            this.instant.update(state, this.model);
+            this.instant.update(state);
         if (changed("pinA") && document.activeElement === byId("chart") && byId("chart").matches(":focus-visible"))
             this.timeline.explainPin();
         if (changed("pinA", "pinB"))
@@ -210,7 +212,7 @@ class Page {
         byId("trace").addEventListener("change", (event) => store.set({ trace: Number(event.target.value) }));
         byId("device").addEventListener("change", (event) => store.set({ device: Number(event.target.value) }));
         // What is searched are names of what is alive: they stand under "Who".
-        byId("search").addEventListener("input", (event) => store.set({ filter: event.target.value, tab: "who" }));
+        byId("search").addEventListener("input", (event) => store.set({ filter: event.target.value, tab: store.get().tab === "flame" ? "flame" : "who" }));
         byId("compare").addEventListener("click", () => this.toggleB());
         byId("help-button").addEventListener("click", () => this.help());
         byId("theme").addEventListener("click", () => {
@@ -218,7 +220,8 @@ class Page {
             store.set({ theme: order[(order.indexOf(store.get().theme) + 1) % 3] });
         });
         byId("patterns").addEventListener("click", () => store.set({ patterns: !store.get().patterns }));
-        byId("scale").addEventListener("change", (event) => store.set({ scale: event.target.value }));
+        for (const key of ["scale", "by"])
+            byId(key).addEventListener("change", (event) => store.set({ [key]: event.target.value }));
         byId("whole").addEventListener("click", () => this.whole());
         for (const input of allOf("input[name=axis]"))
             input.addEventListener("change", () => this.setAxis(input.value));
@@ -261,6 +264,7 @@ class Page {
         byId("patterns").setAttribute("aria-pressed", String(state.patterns));
         byId("compare").setAttribute("aria-pressed", String(state.pinB !== null));
         byId("scale").value = state.scale;
+        byId("by").value = state.by;
         if (document.activeElement !== byId("search"))
             byId("search").value = state.filter;
         for (const input of allOf("input[name=axis]"))

@@ -83,6 +83,11 @@ export class Model {
         this.categories = trace.categories;
         this.phases = data.phases;
         this.stacked = stackedOf(trace.categories);
+        // Of the picture, from the ground up; bands.js has others.
+        this.bands = this.stacked.map((c) => ({ ...trace.categories[c], index: c, ever: this.ever(c) }));
+        this.bandsAt = (change) => this.state(change).categories;
+        this.by = "category";
+        this.found = null;
         this.walker = new Walker(columns, table, sums);
         this.drawer = new Walker(columns, table, sums);
         this.largest = new Largest(sums.peakMeasure);
@@ -94,6 +99,7 @@ export class Model {
         this.gaps = new Gaps(trace, columns.gaps);
         this.axes = { time: timeAxis(this), event: eventAxis(this), step: stepAxis(this) };
         this.driverAt = table.driverAt;
+        this.cachedAt = table.cachedCategory;
     }
 
     axis(name) {
@@ -157,6 +163,13 @@ export class Model {
     state(change) {
         return this.describe(change, this.walker.to(Math.min(change, this.changes - 1)));
     }
+
+    // Whether a category has bytes at any moment.
+    ever(c) {
+        const { sums, table, device, categories } = this;
+        return sums.allocated[sums.bins * table.width + c] > 0 || Boolean(device.overview.categories[categories[c].name]?.some(Boolean));
+    }
+
 
     // Bytes allocated by category in changes from..to.
     allocated(from, to) {

@@ -53,7 +53,7 @@ export class Overview {
         const picture = this.source.picture(axis, axis.lo, axis.hi, columns);
         const { used } = heights(picture, this.source);
         paintBands(canvas.getContext("2d"), { left: Math.round(LEFT * ratio), top: 2, width: Math.round(this.span * ratio), height: canvas.height - 3 },
-            picture, this.source, Math.max(1, used * 1.06), this.colours);
+            picture, this.source, Math.max(1, used * 1.06), this.colours, { highlight: this.source.found?.most ? this.source.found.name : null });
         this.place();
     }
 

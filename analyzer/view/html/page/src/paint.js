@@ -4,17 +4,15 @@ import { hatched } from "./gaps.js";
 // The stacked picture of a device, column by column, straight into an image: a column of points per column of the
 // picture. Bands are parted by a line, so that neighbours stay apart without their colours.
 
-// `area` in points of the canvas. `scale` bytes = its height. `reserved`: what the driver gave beyond is shown too.
-export function paintBands(context, area, picture, source, scale, colours, { highlight = null, patterns = false, reserved = false } = {}) {
+// `area` in points of the canvas. `scale` bytes = its height. `reserved`: what the driver gave beyond is shown too, as high as so
+// many bytes.
+export function paintBands(context, area, picture, source, scale, colours, { highlight = null, patterns = false, reserved = null } = {}) {
     const { left, top, width, height } = area;
     if (width < 1 || height < 1)
         return;
     const image = new ImageData(width, height);
     const points = new Uint32Array(image.data.buffer);
-    const tiles = source.stacked.map((c) => {
-        const { name } = source.categories[c];
-        return colours.tile(name, patterns, Boolean(highlight) && highlight !== name);
-    });
+    const tiles = source.bands.map(({ name }) => colours.tile(name, patterns, Boolean(highlight) && highlight !== name));
     const gap = colourWord(colours.css("--bg"));
     const reserve = colourWord(colours.css("--reserve"));
     const perByte = height / scale;
@@ -31,7 +29,7 @@ export function paintBands(context, area, picture, source, scale, colours, { hig
         let y = height;
         let last = -1;
         for (let band = 0; band < tiles.length; band++) {
-            const own = picture.vectors[at + source.stacked[band]];
+            const own = picture.vectors[at + source.bands[band].index];
             if (!(own > 0))
                 continue;
             bytes += own;
@@ -45,46 +43,48 @@ export function paintBands(context, area, picture, source, scale, colours, { hig
                 last = band;
             y = to;
         }
-        const driver = Math.round(height - picture.vectors[at + source.driverAt] * perByte);
-        for (let row = y - 1; row >= driver && reserved; row--)
+        const driver = reserved ? Math.max(0, Math.round(height - reserved(picture.vectors[at + source.driverAt]) * perByte)) : height;
+        for (let row = y - 1; row >= driver; row--)
             points[row * width + x] = reserve;
     }
     context.putImageData(image, left, top);
 }
 
-// The most bytes of any column: in use, and what the driver gave.
+// The most bytes of any column: in use, what the driver gave, and what of it is cached.
 export function heights(picture, source) {
     let used = 0;
     let driver = 0;
+    let cached = 0;
     for (let column = 0; column < picture.count; column++) {
         let sum = 0;
-        for (const c of source.stacked)
-            sum += picture.vectors[column * picture.width + c];
+        for (const { index } of source.bands)
+            sum += picture.vectors[column * picture.width + index];
         used = Math.max(used, sum);
         driver = Math.max(driver, picture.vectors[column * picture.width + source.driverAt]);
+        cached = Math.max(cached, picture.vectors[column * picture.width + source.cachedAt]);
     }
-    return { used, driver };
+    return { used, driver, cached };
 }
 
-// The category whose band is at `bytes` above the ground of a column; null = none.
+// The name of the band that is at `bytes` above the ground of a column; null = none.
 export function bandAt(picture, source, column, bytes) {
     let sum = 0;
-    for (const c of source.stacked) {
-        sum += picture.vectors[column * picture.width + c];
+    for (const { name, index } of source.bands) {
+        sum += picture.vectors[column * picture.width + index];
         if (bytes < sum)
-            return source.categories[c].name;
+            return name;
     }
     return null;
 }
 
-// Where the label of each band has room: [{category, x, y}] in the same units as `width` and `height`.
-export function labelPlaces(picture, source, { width, height, scale }, measure, lineHeight) {
+// Where the label of each band has room: [{name, label, x, y}] in the same units as `width` and `height`. `above` is the band of what
+// the driver gave beyond, as high as so many bytes: reserved().
+export function labelPlaces(picture, source, { width, height, scale }, measure, lineHeight, above, reserved) {
     const below = new Float64Array(picture.count);
     const perByte = height / scale;
     const perColumn = width / picture.count;
     const places = [];
-    for (const c of source.stacked) {
-        const { label } = source.categories[c];
+    for (const { name, label, index } of [...source.bands, above]) {
         const span = Math.ceil((measure(label) + 10) / perColumn);
         let best = lineHeight - 1;
         let place = null;
@@ -94,11 +94,12 @@ export function labelPlaces(picture, source, { width, height, scale }, measure, 
             let high = Infinity;
             for (let column = from; column < from + span && high - low > best; column += step) {
                 low = Math.max(low, below[column] * perByte);
-                high = Math.min(high, (below[column] + picture.vectors[column * picture.width + c]) * perByte, height);
+                const own = picture.vectors[column * picture.width + index];
+                high = Math.min(high, (index === source.driverAt ? reserved(own) : below[column] + own) * perByte, height);
             }
             if (high - low > best) {
                 best = high - low;
-                place = { category: c, label, x: (from + span / 2) * perColumn, y: height - (low + high) / 2 };
+                place = { name, label, x: (from + span / 2) * perColumn, y: height - (low + high) / 2 };
                 if (best > 4 * lineHeight)
                     break;
             }
@@ -106,7 +107,7 @@ export function labelPlaces(picture, source, { width, height, scale }, measure, 
         if (place)
             places.push(place);
         for (let column = 0; column < picture.count; column++)
-            below[column] += picture.vectors[column * picture.width + c];
+            below[column] += picture.vectors[column * picture.width + index];
     }
     return places;
 }

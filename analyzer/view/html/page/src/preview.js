@@ -8,8 +8,9 @@ export class Preview {
         this.trace = head.traces[traceIndex];
         this.device = device;
         this.categories = this.trace.categories;
-        this.stacked = stackedOf(this.categories);
+        this.bands = stackedOf(this.categories).map((c) => ({ ...this.categories[c], index: c }));
         this.driverAt = this.categories.length;
+        this.cachedAt = this.categories.findIndex(({ name }) => name === "cached");
         this.steps = [];
         this.isPreview = true;
         this.time = {

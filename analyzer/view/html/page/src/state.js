@@ -5,7 +5,7 @@ import { worstOf } from "./chips.js";
 
 export const DEFAULTS = {
     trace: 0, device: 0, axis: "time", zoom: [0, 1], hover: null, pinA: null, pinB: null, tab: "who", selection: null, highlight: null,
-    filter: "", theme: "auto", patterns: false, scale: "auto",
+    filter: "", theme: "auto", patterns: false, scale: "auto", by: "category",
 };
 
 const same = (a, b) => a === b || (Array.isArray(a) && Array.isArray(b) && a.length === b.length && a.every((value, i) => value === b[i]));
@@ -89,6 +89,7 @@ export function toFragment(state, model) {
     put("theme", state.theme, "auto");
     put("patterns", state.patterns ? 1 : 0, 0);
     put("scale", state.scale, "auto");
+    put("by", state.by, "category");
     return out.toString();
 }
 
@@ -110,6 +111,7 @@ export function fromFragment(fragment, head, state = DEFAULTS) {
     patch.theme = ["light", "dark"].includes(asked.get("theme")) ? asked.get("theme") : state.theme;
     patch.patterns = asked.has("patterns") ? asked.get("patterns") === "1" : state.patterns;
     patch.scale = ["use", "driver", "card"].includes(asked.get("scale")) ? asked.get("scale") : "auto";
+    patch.by = ["module", "line", "owner"].includes(asked.get("by")) ? asked.get("by") : "category";
     return {
         patch, zoom: (asked.get("zoom") || "").split("~").map(number), a: asked.get("a") ?? worst?.at ?? null, b: number(asked.get("b")),
         selection: asked.get("selection"),

@@ -43,7 +43,7 @@ const TERMS = {
     peak: "◆ The moment with most in use.",
     "out of memory": "✖ A request failed for lack of memory.",
     mark: "▾ A mark that the program set.",
-    driver: "Memory from the driver, to its own scale. In the picture it is the grey line.",
+    driver: "Memory from the driver. In the picture it is the grey line.",
     gap: "Hatched: events that this page does not have one by one. Sums around them are exact, states within are not known.",
     // Words of the tabs
     "held by": "The Python name that keeps the memory alive, as an inspection saw it.",

@@ -2,13 +2,15 @@
 
 import { h as el } from "./dom.js";
 import * as format from "./format.js";
-import { drawLanes, drawMarks, LANE, line, termAt, termOf } from "./lanes.js";
+import { drawLanes, drawMarks, line, termAt, termOf } from "./lanes.js";
 import { bandAt, heights, labelPlaces, paintBands } from "./paint.js";
 import { followPointer } from "./pointer.js";
 import { clampZoom, zoomAround } from "./state.js";
 import { hush, tell } from "./terms.js";
 
-const MARGIN = { left: 74, right: 14, top: 34, bottom: 74 };
+const MARGIN = { left: 74, right: 14, top: 34, bottom: 58 };
+const FAR = 1.6; // times what is in use: what the driver gave is drawn nearer, above a break
+const BREAK = 0.72; // of the height
 const FONT = '12px system-ui, "Segoe UI", "Helvetica Neue", sans-serif';
 
 export class Timeline {
@@ -96,9 +98,11 @@ export class Timeline {
         const columns = Math.round(area.width * Math.min(ratio, 1.5));
         this.picture = this.source.picture(this.axis, state.zoom[0], state.zoom[1], columns);
         this.scaleTo(state);
+        const { bands, found } = this.source;
+        this.lit = bands.find(({ name }) => name === state.highlight)?.name ?? (found?.most ? found.name : null);
         paintBands(context, {
             left: Math.round(area.left * ratio), top: Math.round(area.top * ratio), width: Math.round(area.width * ratio), height: Math.round(area.height * ratio),
-        }, this.picture, this.source, this.scale, this.colours, { ...state, reserved: this.driver <= this.scale });
+        }, this.picture, this.source, this.scale, this.colours, { ...state, highlight: this.lit, reserved: (bytes) => this.nearer(bytes) });
         context.scale(ratio, ratio);
         context.font = FONT;
         this.drawScale(context);
@@ -115,28 +119,40 @@ export class Timeline {
     }
 
     scaleTo(state) {
-        const { used, driver } = heights(this.picture, this.source);
+        const { used, driver, cached } = heights(this.picture, this.source);
         this.driver = driver;
+        this.cached = cached;
         const card = this.source.device.total_bytes;
-        const wanted = { use: used, driver: Math.max(driver, used), card: card || driver }[state.scale] ?? (driver <= 1.6 * used ? Math.max(driver, used) : used);
+        const wanted = { use: used, driver: Math.max(driver, used), card: card || driver }[state.scale] ?? (!used || driver <= FAR * used ? Math.max(driver, used) : used / BREAK);
         const ticks = format.byteTicks(Math.max(1, wanted), Math.max(2, Math.floor(this.area.height / 38)));
         this.step = ticks[1] ?? 1;
         this.scale = Math.max(1, wanted) * 1.04;
+        this.break = state.scale === "auto" && driver > this.scale ? used * 1.03 : 0;
+    }
+
+    // The bytes at whose height the driver's are drawn.
+    nearer(bytes) {
+        return this.break && bytes > this.break ? this.break + ((bytes - this.break) / (this.driver - this.break)) * (0.95 * this.scale - this.break) : bytes;
     }
 
     drawScale(context) {
         const { area, scale, step, colours } = this;
         context.textBaseline = "middle";
         context.textAlign = "right";
-        for (let bytes = 0; bytes <= scale; bytes += step) {
-            const y = Math.round(area.top + area.height - (bytes / scale) * area.height) + 0.5;
+        const ticks = Array.from({ length: Math.floor((this.break || scale) / step) + 1 }, (_, i) => i * step);
+        for (const bytes of this.break ? [...ticks, this.driver] : ticks) {
+            const y = Math.round(area.top + area.height - (this.nearer(bytes) / scale) * area.height) + 0.5;
             context.strokeStyle = colours.css("--line");
             context.globalAlpha = bytes ? 0.55 : 1;
             line(context, area.left, y, area.left + area.width, y);
             context.globalAlpha = 1;
             context.fillStyle = colours.css("--muted");
-            context.fillText(format.byteTick(bytes), area.left - 8, y);
+            context.fillText(bytes % step ? format.bytes(bytes) : format.byteTick(bytes), area.left - 8, y);
         }
+        const y = area.top + area.height * (1 - this.break / scale);
+        context.strokeStyle = colours.css("--muted");
+        for (const by of this.break ? [0, 4] : [])
+            line(context, area.left - 7, y + by, area.left + 7, y + by - 6);
         const card = this.source.device.total_bytes;
         if (card && card <= scale) {
             const y = Math.round(area.top + area.height - (card / scale) * area.height) + 0.5;
@@ -168,56 +184,39 @@ export class Timeline {
         const { area, scale, source, colours } = this;
         context.textBaseline = "middle";
         context.textAlign = "center";
-        const places = labelPlaces(this.picture, source, { width: area.width, height: area.height, scale }, (text) => context.measureText(text).width, 16);
-        for (const { category, label, x, y } of places) {
-            const { name } = source.categories[category];
-            if (state.highlight && state.highlight !== name)
+        const text = `${this.break ? "not to scale: " : this.driver > scale ? "↑ " : ""}up to ${format.bytes(this.driver)} from the driver, up to ${format.bytes(this.cached)} of it cached`;
+        const above = { name: null, label: text, index: source.driverAt };
+        const places = labelPlaces(this.picture, source, { width: area.width, height: area.height, scale }, (label) => context.measureText(label).width, 16, above, (bytes) => this.nearer(bytes));
+        for (const { name, label, x, y } of places) {
+            if (this.lit && name && this.lit !== name)
                 continue;
-            if (state.patterns) {
+            if (state.patterns && name) {
                 const wide = context.measureText(label).width + 8;
                 context.fillStyle = colours.of(name);
                 context.fillRect(area.left + x - wide / 2, area.top + y - 8, wide, 16);
             }
-            context.fillStyle = colours.ink(name);
+            context.fillStyle = name ? colours.ink(name) : colours.css("--muted");
             context.fillText(label, area.left + x, area.top + y);
         }
-    }
-
-    // What the driver gave: a row to its own scale, and a line over the picture where it fits.
-    drawDriver(context) {
-        const { area, picture, scale, source, colours, driver } = this;
-        const top = area.top + area.height + 24 + 2 * (LANE + 1);
-        const wide = area.width / picture.count;
-        const bytesOf = (column) => picture.vectors[column * picture.width + source.driverAt];
-        context.textBaseline = "middle";
-        context.textAlign = "right";
-        context.fillStyle = colours.css("--muted");
-        context.fillText("driver", area.left - 8, top + LANE / 2);
-        if (!driver)
-            return;
-        context.globalAlpha = 0.45;
-        for (let column = 0; column < picture.count; column++) {
-            const high = (bytesOf(column) / driver) * (LANE - 1);
-            context.fillRect(area.left + column * wide, top + LANE - high, wide + 0.25, high);
+        if (this.driver > 1.05 * scale && places.every(({ name }) => name)) {
+            context.textAlign = "right";
+            this.outlined(context, text, area.left + area.width - 4, area.top + 9);
         }
-        context.globalAlpha = 1;
-        if (driver <= scale)
-            this.drawDriverLine(context, bytesOf, wide);
-        this.outlined(context, `peak ${format.bytes(driver)}`, area.left + area.width - 4, top + LANE / 2 + 1);
     }
 
-    drawDriverLine(context, bytesOf, wide) {
-        const { area, picture, scale } = this;
+    drawDriver(context) {
+        const { area, picture, scale, source } = this;
+        const wide = area.width / picture.count;
+        if (this.nearer(this.driver) > scale)
+            return;
         context.strokeStyle = this.colours.css("--muted");
         context.lineWidth = 1.25;
         context.beginPath();
         for (let column = 0; column < picture.count; column++) {
             const x = area.left + column * wide;
-            const y = area.top + area.height - (bytesOf(column) / scale) * area.height;
-            if (column)
-                context.lineTo(x, y);
-            else
-                context.moveTo(x, y);
+            const bytes = this.nearer(picture.vectors[column * picture.width + source.driverAt]);
+            const y = area.top + area.height * (1 - bytes / scale);
+            context.lineTo(x, y);
             context.lineTo(x + wide, y);
         }
         context.stroke();

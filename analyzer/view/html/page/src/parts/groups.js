@@ -2,6 +2,7 @@
 // for tensors that have no share of their block, which are listed with 0 bytes.
 import { foldModules, foldNames, gather } from "./fold.js";
 import { categoryLabel, isUsed, tellingFrames, frameName } from "./view.js";
+import { firstThat } from "../walk.js";
 
 export const WAYS = [
     ["category", "category"], ["module", "module"], ["kind", "module class"], ["owner", "owner"], ["line", "line"],
@@ -9,10 +10,10 @@ export const WAYS = [
 ];
 
 /** What is in use at a change, by class: [{index, klass, bytes, blocks, allocation, largest}…]; `allocation` is the
- * largest. `keep(klass)` chooses classes. */
-export function aliveByClass(model, change, keep = isUsed) {
+ * largest. `keep(klass)` chooses classes, `from` what began at that change or later. */
+export function aliveByClass(model, change, keep = isUsed, from = 0) {
     const entries = new Map(), alive = model.alive(change);
-    for (let i = 0; i < alive.length; i++) {
+    for (let i = firstThat(alive.length, (at) => model.begin[alive[at]] >= from); i < alive.length; i++) {
         const index = model.klass[alive[i]];
         let entry = entries.get(index);
         if (entry === undefined) {

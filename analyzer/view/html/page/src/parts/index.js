@@ -1,5 +1,6 @@
 // The tabs, in their order.
 import { part as who } from "./who.js";
+import { part as flame } from "./flame.js";
 import { part as blocks } from "./blocks.js";
 import { part as map } from "./map.js";
 import { part as leaks } from "./leaks.js";
@@ -12,4 +13,4 @@ import { part as source } from "./source.js";
 import { part as ranks } from "./ranks.js";
 import { part as diff } from "./diff.js";
 
-export const parts = [who, blocks, map, leaks, oom, frag, advice, card, steps, source, ranks, diff];
+export const parts = [who, flame, blocks, map, leaks, oom, frag, advice, card, steps, source, ranks, diff];

@@ -5,7 +5,7 @@
 import { h, name, clear, visible, roving, swatch } from "../dom.js";
 import { explained } from "../terms.js";
 import { eachText } from "./fold.js";
-import { categoryLabel } from "./view.js";
+import { categoryLabel, wordsOf } from "./view.js";
 
 const PAGE = 200, INDENT = 14;
 const NUMBERS = new Set(["bytes", "change", "count", "share", "duration"]);
@@ -60,7 +60,7 @@ const compareText = (a, b) => collator.compare(a.slice(0, 200), b.slice(0, 200))
 
 /** Rows in which each word of the search is in some text column. */
 export function searchRows(rows, columns, text) {
-    const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+    const words = wordsOf(text);
     const texts = columns.filter((column) => !NUMBERS.has(column.kind));
     if (!words.length)
         return rows;

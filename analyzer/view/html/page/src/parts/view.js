@@ -8,6 +8,10 @@ import { toFragment } from "../state.js";
 
 export const NEVER = 0xffffffff;
 
+/** What has no name, by each way to group. */
+export const UNNAMED = { category: "no category", module: "no module", kind: "no module", owner: "no owner known", line: "no line known",
+    stack: "no stack recorded", op: "no operator" };
+
 /** The change that tables are about: the pinned one, else the peak. */
 export function instantOf(state, model) {
     return Number.isInteger(state.pinA) ? state.pinA : peakOf(model);
@@ -61,6 +65,9 @@ export function sourcesOf(names, file) {
         return null;
     return Object.prototype.hasOwnProperty.call(sources, file) ? sources[file] : null;
 }
+
+/** The words of a search. */
+export const wordsOf = (text) => text.toLowerCase().split(/\s+/).filter(Boolean);
 
 /** The frames that people look for first: Python's, else all. */
 export function tellingFrames(frames) {

@@ -1,21 +1,11 @@
 // Who holds the memory at an instant: a tree by category, module, owner and line, and a table beside it.
 import { h, name, clear, toggle, select, swatch, visible } from "../dom.js";
-import { instantOf, secondOf, peakOf, momentText, categoryLabel, bytesOf } from "./view.js";
+import { instantOf, secondOf, peakOf, momentText, categoryLabel, bytesOf, UNNAMED } from "./view.js";
 import { WAYS, aliveByClass, groupBy, blockRows, compare, mostly, treeOf, follow, within, stackName } from "./groups.js";
 import { eachText, foldModules, foldNames } from "./fold.js";
 import { categoryColumn, column, createTable } from "./table.js";
 import { createTreemap } from "./treemap.js";
 import { createDetails } from "./details.js";
-
-const UNNAMED = {
-    category: "no category",
-    module: "no module",
-    kind: "no module",
-    owner: "no owner known",
-    line: "no line known",
-    stack: "no stack recorded",
-    op: "no operator"
-};
 
 export function titleOf(context, node) {
     if (!node.level)
