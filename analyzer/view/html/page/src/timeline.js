@@ -6,6 +6,7 @@ import { drawLanes, drawMarks, LANE, line } from "./lanes.js";
 import { bandAt, heights, labelPlaces, paintBands } from "./paint.js";
 import { followPointer } from "./pointer.js";
 import { clampZoom, zoomAround } from "./state.js";
+import { firstThat } from "./walk.js";
 
 const MARGIN = { left: 74, right: 14, top: 34, bottom: 74 };
 const FONT = '12px system-ui, "Segoe UI", "Helvetica Neue", sans-serif';
@@ -348,7 +349,12 @@ export class Timeline {
         this.drawOverlay();
     }
 
-    whole() {
-        this.store.set({ zoom: [this.axis.lo, this.axis.hi] });
+    // Where there is none, or it is all that is seen: the whole run.
+    zoomToStep(x) {
+        const { axis, source } = this;
+        const { zoom } = this.store.get();
+        const i = source.steps.length ? firstThat(source.steps.length, (at) => axis.stepBegin(at) > this.toValue(x)) - 1 : -1;
+        const step = i < 0 ? zoom : clampZoom(axis, axis.stepBegin(i), i + 1 < source.steps.length ? axis.stepBegin(i + 1) : axis.hi);
+        this.store.set({ zoom: step.every((value, end) => Math.abs(value - zoom[end]) < axis.least) ? [axis.lo, axis.hi] : step });
     }
 }
