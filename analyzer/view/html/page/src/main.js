@@ -136,7 +136,7 @@ class Page {
             this.applyTheme();
         if (changed("axis", "theme", "patterns"))
             this.overview.draw();
-        if (changed("zoom", "axis", "theme", "patterns", "scale", "highlight"))
+        if (changed("zoom", "axis", "theme", "patterns", "scale", "highlight", "whatif"))
             this.timeline.draw();
         else if (changed("hover", "pinA", "pinB"))
             this.timeline.drawOverlay();
@@ -159,7 +159,7 @@ class Page {
         const state = this.store.get();
         if (!this.trace.devices.some(({ index }) => index === state.device))
             state.device = this.trace.devices[0]?.index ?? 0;
-        Object.assign(state, { pinA: null, pinB: null, hover: null, selection: null });
+        Object.assign(state, { pinA: null, pinB: null, hover: null, selection: null, whatif: null });
         delete document.body.dataset.ready;
         byId("trouble").hidden = true;
         this.preview();

@@ -15,11 +15,11 @@ export class Room {
     }
 
     update(state, keys) {
-        if (!["tab", "full", "shown"].some((key) => keys.has(key)))
+        if (!["tab", "full", "shown", "whatif"].some((key) => keys.has(key)))
             return;
         if (keys.has("tab"))
             Object.assign(state, { shown: keys.has("shown") && state.shown, full: state.full && FULL.has(state.tab) });
-        this.splitter.use({ strip: STRIPS.has(state.tab), full: state.full, shown: state.shown });
+        this.splitter.use({ strip: STRIPS.has(state.tab), full: state.full, shown: state.shown || Boolean(state.whatif) });
         byId("full").hidden = !FULL.has(state.tab);
         byId("full").setAttribute("aria-pressed", String(state.full));
     }

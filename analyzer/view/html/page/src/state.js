@@ -4,7 +4,7 @@ import { usualTab } from "./badges.js";
 
 export const DEFAULTS = {
     trace: 0, device: 0, axis: "time", zoom: [0, 1], hover: null, pinA: null, pinB: null, tab: "who", selection: null, highlight: null,
-    filter: "", full: false, shown: false, theme: "auto", patterns: false, scale: "auto",
+    filter: "", full: false, shown: false, whatif: null, theme: "auto", patterns: false, scale: "auto",
 };
 
 const same = (a, b) => a === b || (Array.isArray(a) && Array.isArray(b) && a.length === b.length && a.every((value, i) => value === b[i]));

@@ -2,11 +2,13 @@
 
 import { h as el } from "./dom.js";
 import * as format from "./format.js";
+import { drawGrowth, growthOf } from "./growing.js";
 import { drawLanes, drawMarks, LANE, line } from "./lanes.js";
 import { bandAt, heights, labelPlaces, paintBands } from "./paint.js";
 import { followPointer } from "./pointer.js";
 import { clampZoom, zoomAround } from "./state.js";
 import { firstThat } from "./walk.js";
+import { drawWhatIf } from "./whatif.js";
 
 const MARGIN = { left: 74, right: 14, top: 34, bottom: 74 };
 const FONT = '12px system-ui, "Segoe UI", "Helvetica Neue", sans-serif';
@@ -29,6 +31,12 @@ export class Timeline {
     show(source) {
         this.source = source;
         this.draw();
+        growthOf(source).then((growth) => {
+            if (growth.length && this.source === source) {
+                this.growth = { source, found: growth };
+                this.draw();
+            }
+        }, () => {}); // the tab that has the document says what is wrong with it
     }
 
     // Chromium prints what was done to a canvas, and clearing one clears what lies below too: on paper there is one.
@@ -58,6 +66,10 @@ export class Timeline {
     toValue(x) {
         const [lo, hi] = this.store.get().zoom;
         return lo + ((x - this.area.left) / this.area.width) * (hi - lo);
+    }
+
+    toY(bytes) {
+        return this.area.top + this.area.height - (bytes / this.scale) * this.area.height;
     }
 
     // The change that is drawn at a place: the largest of its column.
@@ -106,6 +118,10 @@ export class Timeline {
         this.drawLabels(context, state);
         this.drawDriver(context);
         if (!this.source.isPreview) {
+            if (state.whatif)
+                drawWhatIf(this, context, state.whatif);
+            else
+                drawGrowth(this, context);
             drawLanes(this, context, state);
             drawMarks(this, context);
         }
@@ -226,13 +242,13 @@ export class Timeline {
     }
 
     // Text on what may be of any colour.
-    outlined(context, text, x, y) {
+    outlined(context, text, x, y, colour = "--fg") {
         context.strokeStyle = this.colours.css("--bg");
         context.lineWidth = 3;
         context.lineJoin = "round";
         context.strokeText(text, x, y);
         context.lineWidth = 1;
-        context.fillStyle = this.colours.css("--fg");
+        context.fillStyle = this.colours.css(colour);
         context.fillText(text, x, y);
     }
 
