@@ -53,8 +53,9 @@ void vt_advise_leak(struct vt_adviser *adviser)
             const struct vt_allocation *block = &adviser->replay->allocations[leak->kept[k]];
 
             if (vt_whatif_counts(&adviser->whatif, block))
-                vt_whatif_less(&adviser->whatif, block, ends[adviser->attribution->labels[leak->kept[k]].step],
-                               block->free_event, block->bytes);
+                vt_whatif_less(&adviser->whatif, block,
+                               ends[adviser->attribution->labels[leak->kept[k]].step], block->free_event,
+                               block->bytes);
         }
         const struct vt_remedy remedy = {vt_remedy_leak.what, leak->remedy};
         vt_advise(adviser, VT_ADVICE_LEAK, vt_whatif_saves(&adviser->whatif),

@@ -187,8 +187,8 @@ static bool drop_gradient(struct search *search, const struct made *made, uint32
         return dropped;
     if (!*stack_id && gradient->free_event != VT_NEVER) /* an optimizer that makes nothing shows no line */
         *stack_id = search->adviser->replay->trace->events[gradient->free_event].stack_id;
-    vt_whatif_less(&search->adviser->whatif, gradient, search->spans[wait].last_event + 1, gradient->free_event,
-                   gradient->bytes);
+    vt_whatif_less(&search->adviser->whatif, gradient, search->spans[wait].last_event + 1,
+                   gradient->free_event, gradient->bytes);
     return true;
 }
 

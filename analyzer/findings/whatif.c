@@ -77,8 +77,8 @@ void vt_whatif_less(struct vt_whatif *whatif, const struct vt_allocation *of, ui
     whatif->changes[end < count ? end : count] += bytes;
 }
 
-/* Where the bytes that are saved change too often, each saving is the least of some events: what memory would be is at most what
- * this predicts. */
+/* Where the bytes that are saved change too often, each saving is the least of some events: what memory would
+ * be is at most what this predicts. */
 #define MOST_SAVINGS 4096u
 
 static void list_savings(struct vt_whatif *whatif)

@@ -14,7 +14,8 @@ struct vt_whatif {
     uint64_t *changes; /* by event, and one beyond the last: added to all from there on */
     uint64_t peak_bytes;
     uint32_t peak_event;
-    struct vt_savings savings; /* since the last call of vt_whatif_saves: `allocations`; by that call: the rest */
+    struct vt_savings
+        savings; /* since the last call of vt_whatif_saves: `allocations`; by that call: the rest */
 };
 
 void vt_whatif_make(const struct vt_replay *replay, int device_index, struct vt_whatif *whatif);
@@ -25,8 +26,8 @@ void vt_whatif_free(struct vt_whatif *whatif);
 /* True for what the peak counts: the framework's blocks, or without any what the driver gave. */
 bool vt_whatif_counts(const struct vt_whatif *whatif, const struct vt_allocation *allocation);
 
-/* `bytes` less (0 - bytes: more) after events from `first` to before `end` (VT_NEVER = to the end), of this allocation (NULL =
- * of some that vt_whatif_touch names). */
+/* `bytes` less (0 - bytes: more) after events from `first` to before `end` (VT_NEVER = to the end), of this
+ * allocation (NULL = of some that vt_whatif_touch names). */
 void vt_whatif_less(struct vt_whatif *whatif, const struct vt_allocation *of, uint32_t first, uint32_t end,
                     uint64_t bytes);
 void vt_whatif_touch(struct vt_whatif *whatif, const struct vt_allocation *allocation);

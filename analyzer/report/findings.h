@@ -116,7 +116,8 @@ struct vt_saving {
 struct vt_savings {
     struct vt_saving *items; /* owned */
     size_t count;
-    uint64_t *allocations; /* bits: what it would have freed, by index in the replay; while advice is searched */
+    uint64_t
+        *allocations; /* bits: what it would have freed, by index in the replay; while advice is searched */
 };
 
 struct vt_advice {

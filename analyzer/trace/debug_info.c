@@ -145,8 +145,8 @@ static bool find_unit(Dwarf *dwarf, Dwarf_Addr address, Dwarf_Die *unit)
     return false;
 }
 
-/* A relative name is meant from the folder in which the compiler ran: "/src/run.cpp" of "../src/run.cpp" in "/build". The
- * caller frees it. */
+/* A relative name is meant from the folder in which the compiler ran: "/src/run.cpp" of "../src/run.cpp" in
+ * "/build". The caller frees it. */
 static char *from_folder(Dwarf_Die *unit, const char *source)
 {
     Dwarf_Attribute attribute;

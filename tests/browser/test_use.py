@@ -315,7 +315,7 @@ def test_what_a_leak_will_fill(browser, page_of, traces):
     browser.open(page_of("leak"))
     browser.wait("vramtrace.timeline.growth")
     (text,) = browser.script("vramtrace.timeline.growth.found.map(({text}) => text)")
-    assert f"full at step {step}, in " in text and printed_bytes(device["leaks"][0]["bytes_per_step"]) in text
+    assert f"GPU full at step {step}, in " in text and printed_bytes(device["leaks"][0]["bytes_per_step"]) in text
     assert f"at about step {step}, in " in browser.script("document.querySelector('.part-leaks').textContent")
     browser.keep("leak-band")
 

@@ -393,6 +393,6 @@ def test_many_marks_are_not_in_the_head(tmp_path, count):
         trace.event(MARK, detail=i + 1)
     path = trace.write(tmp_path / "x.vrt")
     _, (page,) = make_page(tmp_path, path)
-    marks = [(event["event"], event["t_ns"], event["name"]) for event in events_of(path) if event["kind"] == "mark"]
+    marks = [(number, event["t_ns"], event["name"]) for number, event in enumerate(events_of(path)) if event["kind"] == "mark"]
     assert [(mark["event"], mark["t_ns"], mark["name"]) for mark in page.marks] == marks and len(marks) == count
     assert len(page.head["marks"]) == (count if count == 64 else 0)

@@ -61,7 +61,8 @@ def test_source_of_a_relative_path(tmp_path):
     source = tmp_path / "src" / "fill.cpp"
     source.write_text(PROGRAM.replace("int cuInit", 'extern "C" int cuInit'))
     os.utime(source, (1_600_000_000, 1_600_000_000))
-    subprocess.run(["g++", "-g", "-O0", "-o", "fill", "../src/fill.cpp", f"-L{STANDIN}", "-l:libcuda.so.1"], cwd=tmp_path / "build", check=True)
+    subprocess.run(["g++", "-g", "-O0", "-o", "fill", "../src/fill.cpp", f"-L{STANDIN}", "-l:libcuda.so.1"],
+                   cwd=tmp_path / "build", check=True)
     run([tmp_path / "build" / "fill"], tmp_path / "run.vrt", VRAMTRACE_STANDIN_MEMORY="2GiB")
     number = next(i for i, line in enumerate(source.read_text().splitlines(), 1) if "while (cuMemAlloc_v2" in line)
     (device,) = json.loads(vramtrace("annotate", "--json", tmp_path / "run.vrt", "src/fill.cpp").stdout)["devices"]

@@ -19,7 +19,7 @@ async function leaksOf(model) {
     const found = (leaks?.leaks ?? []).filter(({ leak }) => leak);
     if (!numbers.length || !found.length)
         return null;
-    const full = found[0].forecast_step ? `, full at ${forecastText(model, found[0].forecast_step)}` : "";
+    const full = found[0].forecast_step ? `, GPU full at ${forecastText(model, found[0].forecast_step)}` : "";
     const runs = runsOf(model, groupsOf(numbers, report.advice));
     return { colour: "--alarm", runs, text: `leak: ${format.change(found.reduce((sum, leak) => sum + leak.bytes_per_step, 0))} per step${full}` };
 }
@@ -29,7 +29,7 @@ async function cacheOf(model, category) {
     if (!inference?.kv_cache_bytes_per_call)
         return null;
     const { calls_that_fit: calls, fit } = inference, bound = fit === "simulated" ? "" : `${fit} `;
-    const full = calls === null || calls === undefined ? "" : `, full after ${bound}${format.count(calls)} more calls`;
+    const full = calls === null || calls === undefined ? "" : `, GPU full after ${bound}${format.count(calls)} more calls`;
     return { colour: "--fg", category, text: `KV cache: ${format.change(inference.kv_cache_bytes_per_call)} per call${full}` };
 }
 
