@@ -53,8 +53,9 @@ void vt_advise_leak(struct vt_adviser *adviser)
             const struct vt_allocation *block = &adviser->replay->allocations[leak->kept[k]];
 
             if (vt_whatif_counts(&adviser->whatif, block))
-                vt_whatif_less(&adviser->whatif, ends[adviser->attribution->labels[leak->kept[k]].step],
-                               block->free_event, block->bytes);
+                vt_whatif_less(&adviser->whatif, block,
+                               ends[adviser->attribution->labels[leak->kept[k]].step], block->free_event,
+                               block->bytes);
         }
         const struct vt_remedy remedy = {vt_remedy_leak.what, leak->remedy};
         vt_advise(adviser, VT_ADVICE_LEAK, vt_whatif_saves(&adviser->whatif),
@@ -104,6 +105,7 @@ static void find_kind(struct vt_advice_search *search, struct vt_adviser *advise
     adviser->advices = found;
     if (found->peak_bytes)
         finders[kind](adviser);
+    vt_savings_free(&adviser->whatif.savings);
 }
 
 /* From the first kind on. */
@@ -147,6 +149,29 @@ struct vt_advice_search *vt_advice_begin(const struct vt_report *report, int dev
     return search;
 }
 
+static bool are_of_same(const struct vt_advice *one, const struct vt_advice *other, size_t words)
+{
+    const uint64_t *left = one->savings.allocations, *right = other->savings.allocations;
+    bool same = !left || !right;
+    for (size_t i = 0; i < words && !same; i++)
+        same = left[i] & right[i];
+    return same;
+}
+
+static void find_same(struct vt_advices *all, size_t words)
+{
+    for (size_t i = 0; i < all->count; i++) {
+        all->items[i].same = vt_allocate(all->count * sizeof *all->items[i].same);
+        for (size_t k = 0; k < all->count; k++)
+            if (i != k && are_of_same(&all->items[i], &all->items[k], words))
+                all->items[i].same[all->items[i].same_count++] = k;
+    }
+    for (size_t i = 0; i < all->count; i++) {
+        free(all->items[i].savings.allocations);
+        all->items[i].savings.allocations = NULL;
+    }
+}
+
 static void collect_advice(struct vt_advice_search *search, struct vt_advices *all)
 {
     *all = (struct vt_advices){.peak_bytes = search->adviser.whatif.peak_bytes,
@@ -155,6 +180,7 @@ static void collect_advice(struct vt_advice_search *search, struct vt_advices *a
         for (size_t i = 0; i < search->found[kind].count && all->count < VT_ADVICE_LIMIT; i++)
             all->items[all->count++] = search->found[kind].items[i];
     vt_advices_sort(all);
+    find_same(all, search->adviser.replay->allocation_count / 64 + 1);
     for (size_t i = 0; i < all->count; i++) {
         struct vt_advice *advice = &all->items[i];
         const struct vt_place *place =

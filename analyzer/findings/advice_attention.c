@@ -57,7 +57,7 @@ void vt_advise_need_weights(struct vt_adviser *adviser)
         bool has_size = traits & VT_TRAIT(ATTENTION_PRODUCT) && vt_index_has(&weights.sizes, block->bytes);
         if (vt_is_of_script(adviser, i) &&
             (has_size || traits & (VT_TRAIT(ATTENTION_WEIGHTS) | VT_TRAIT(ATTENTION_AVERAGE))))
-            vt_whatif_less(&adviser->whatif, block->alloc_event, block->free_event, block->bytes);
+            vt_whatif_less(&adviser->whatif, block, block->alloc_event, block->free_event, block->bytes);
     }
     vt_index_free(&weights.sizes);
     if (!found)

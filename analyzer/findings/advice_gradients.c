@@ -179,6 +179,7 @@ static bool drop_gradient(struct search *search, const struct made *made, uint32
     if (first < end) {
         search->passes[first].bytes += gradient->bytes;
         search->passes[end].bytes -= gradient->bytes;
+        vt_whatif_touch(&search->adviser->whatif, gradient);
         dropped = search->passes[end - 1].forwards > search->passes[first - 1].forwards;
     }
     /* freed between forward and backward, or never used again */
@@ -186,8 +187,8 @@ static bool drop_gradient(struct search *search, const struct made *made, uint32
         return dropped;
     if (!*stack_id && gradient->free_event != VT_NEVER) /* an optimizer that makes nothing shows no line */
         *stack_id = search->adviser->replay->trace->events[gradient->free_event].stack_id;
-    vt_whatif_less(&search->adviser->whatif, search->spans[wait].last_event + 1, gradient->free_event,
-                   gradient->bytes);
+    vt_whatif_less(&search->adviser->whatif, gradient, search->spans[wait].last_event + 1,
+                   gradient->free_event, gradient->bytes);
     return true;
 }
 
@@ -302,11 +303,13 @@ static void drop_pairs(const struct search *search, const struct place *place)
         int32_t pairs = (int32_t)take_turn(search, place, &place->turns[i], &agains);
 
         if (pairs)
-            vt_whatif_less(&search->adviser->whatif, place->turns[i].event, VT_NEVER,
+            vt_whatif_less(&search->adviser->whatif, NULL, place->turns[i].event, VT_NEVER,
                            (uint64_t)pairs * place->made->bytes);
     }
-    for (size_t i = 0; i < place->count; i++)
+    for (size_t i = 0; i < place->count; i++) {
+        vt_whatif_touch(&search->adviser->whatif, allocation_of(search, &place->made[i]));
         place->gradients[i] = place->agains[i] = 0;
+    }
 }
 
 static void drop_all_pairs(struct search *search)
@@ -344,7 +347,7 @@ static void drop_in_passes(const struct search *search)
 
         bytes += pass->bytes;
         if (pass->forward)
-            vt_whatif_less(&search->adviser->whatif, search->spans[pass->optimizer].last_event + 1,
+            vt_whatif_less(&search->adviser->whatif, NULL, search->spans[pass->optimizer].last_event + 1,
                            search->spans[pass->span].first_event, bytes);
     }
 }

@@ -64,8 +64,8 @@ static void read_backward(struct keeping *keeping)
     for (uint32_t i = keeping->backward.first; i < keeping->backward.begin; i++) {
         if (!is_candidate(keeping, i) || !is_unread(keeping, i))
             continue;
-        vt_whatif_less(&keeping->adviser->whatif, last_made + 1, block_at(keeping, i)->free_event,
-                       block_at(keeping, i)->bytes);
+        vt_whatif_less(&keeping->adviser->whatif, block_at(keeping, i), last_made + 1,
+                       block_at(keeping, i)->free_event, block_at(keeping, i)->bytes);
         if (keeping->largest == VT_NEVER ||
             block_at(keeping, i)->bytes > block_at(keeping, keeping->largest)->bytes)
             keeping->largest = i;

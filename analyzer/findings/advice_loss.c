@@ -91,7 +91,7 @@ static void add_gradient(struct loss *loss, uint32_t gradient, uint32_t since)
 {
     struct vt_whatif *whatif = &loss->adviser->whatif;
     const struct vt_allocation *block = &loss->adviser->replay->allocations[gradient];
-    vt_whatif_less(whatif, since, block->alloc_event, 0 - block->bytes);
+    vt_whatif_less(whatif, block, since, block->alloc_event, 0 - block->bytes);
 }
 
 /* A chunk's share is left of everything of the scores' size: in backward, of all until the layer's own. */
@@ -114,7 +114,7 @@ static void divide(struct loss *loss)
         }
         if ((backward ? size : loss->sizes[line]) &&
             is_similar(block->bytes, backward ? size : loss->sizes[line]))
-            vt_whatif_less(&adviser->whatif, block->alloc_event, block->free_event,
+            vt_whatif_less(&adviser->whatif, block, block->alloc_event, block->free_event,
                            block->bytes - block->bytes / CHUNKS);
         else if (backward && size && loss->heads[line] && label->category == VT_CATEGORY_GRADIENT)
             add_gradient(loss, i, since);

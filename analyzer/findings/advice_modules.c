@@ -48,7 +48,7 @@ void vt_advise_in_place(struct vt_adviser *adviser)
         input = input_of(adviser, i);
         if (!input)
             continue;
-        vt_whatif_less(&adviser->whatif, output->alloc_event,
+        vt_whatif_less(&adviser->whatif, output, output->alloc_event,
                        input->free_event < output->free_event ? input->free_event : output->free_event,
                        output->bytes);
         if (output->bytes > most) {
@@ -80,6 +80,7 @@ struct family {
     uint64_t kept; /* at the peak */
     uint64_t saves;
     uint64_t members;
+    struct vt_savings savings; /* owned */
 };
 
 /* What forward keeps, or backward makes, of a module. */
@@ -182,7 +183,8 @@ static void drop_member(struct vt_adviser *adviser, const struct piece **kept, s
     }
     for (size_t i = 0; i < count; i++)
         if (i != output)
-            vt_whatif_less(&adviser->whatif, made + 1, needed, allocations[kept[i]->allocation].bytes);
+            vt_whatif_less(&adviser->whatif, &allocations[kept[i]->allocation], made + 1, needed,
+                           allocations[kept[i]->allocation].bytes);
 }
 
 static void list_pieces(const struct vt_adviser *adviser, struct pieces *pieces)
@@ -287,6 +289,7 @@ static void weigh_family(struct vt_adviser *adviser, const struct pieces *pieces
 
     drop_members(adviser, &kept, &made, member_count, family);
     family->saves = vt_whatif_saves(&adviser->whatif);
+    family->savings = vt_whatif_take(&adviser->whatif);
     free(members);
     free(kept.items);
     free(kept.begin);
@@ -301,8 +304,10 @@ static int by_saves(const void *left, const void *right)
     return a->saves != b->saves ? vt_order(b->saves, a->saves) : strcmp(a->pattern, b->pattern);
 }
 
-static void advise_family(struct vt_adviser *adviser, const struct family *family)
+static void advise_family(struct vt_adviser *adviser, struct family *family)
 {
+    adviser->whatif.savings = family->savings;
+    family->savings = (struct vt_savings){0};
     char bytes[24], subject[200];
     int used = snprintf(subject, sizeof subject, "%.160s", family->pattern);
     if (family->members > 1)
@@ -359,4 +364,6 @@ void vt_advise_checkpoint(struct vt_adviser *adviser)
         advise_family(adviser, &families[i]);
         shown++;
     }
+    for (size_t i = 0; i < count; i++)
+        vt_savings_free(&families[i].savings);
 }

@@ -189,7 +189,7 @@ static void separate(struct passes *passes, const uint32_t *turns)
             block->free_event > passes->backward.span->last_event)
             continue;
         kept += block->bytes;
-        vt_whatif_less(&adviser->whatif, passes->cuts[pass + 1], turns[pass], block->bytes);
+        vt_whatif_less(&adviser->whatif, block, passes->cuts[pass + 1], turns[pass], block->bytes);
     }
     for (uint32_t i = passes->backward.begin; i < passes->backward.end; i++) {
         const struct vt_allocation *block = block_at(passes, i);
@@ -199,9 +199,9 @@ static void separate(struct passes *passes, const uint32_t *turns)
         uint32_t pass = has_number(passes, i) ? pass_of_node(passes, i) : 0;
         if (block->free_event > passes->backward.span->last_event &&
             (category == VT_CATEGORY_GRADIENT || category == VT_CATEGORY_WORKSPACE))
-            vt_whatif_less(&adviser->whatif, passes->cuts[1], block->alloc_event, 0 - block->bytes);
+            vt_whatif_less(&adviser->whatif, block, passes->cuts[1], block->alloc_event, 0 - block->bytes);
         else if (pass > 0 && block->free_event > turns[pass - 1])
-            vt_whatif_less(&adviser->whatif, block->alloc_event + 1, block->free_event, block->bytes);
+            vt_whatif_less(&adviser->whatif, block, block->alloc_event + 1, block->free_event, block->bytes);
     }
     if (kept > passes->kept) {
         passes->kept = kept;

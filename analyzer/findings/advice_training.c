@@ -120,10 +120,10 @@ static void drop_graph(struct evaluation *evaluation, const struct graph_block *
 
         evaluation->stacks[block->stack_id] |= DROPPED;
         if (i + READERS < count)
-            vt_whatif_less(&adviser->whatif, allocations[blocks[i + READERS].allocation].alloc_event,
+            vt_whatif_less(&adviser->whatif, block, allocations[blocks[i + READERS].allocation].alloc_event,
                            block->free_event, block->bytes);
         else if (i + 1 < count) /* the result's reader is not known, its own input is gone with the call */
-            vt_whatif_less(&adviser->whatif, allocations[blocks[count - 1].allocation].alloc_event + 1,
+            vt_whatif_less(&adviser->whatif, block, allocations[blocks[count - 1].allocation].alloc_event + 1,
                            block->free_event, block->bytes);
     }
     *stack_id = *stack_id ? *stack_id : allocations[blocks[0].allocation].stack_id;
@@ -193,7 +193,7 @@ void vt_advise_copies(struct vt_adviser *adviser)
         const struct vt_allocation *block = &replay->allocations[i];
         if (!vt_whatif_counts(&adviser->whatif, block) || !is_kept_copy(&attribution->labels[i]))
             continue;
-        vt_whatif_less(&adviser->whatif, block->alloc_event, block->free_event, block->bytes);
+        vt_whatif_less(&adviser->whatif, block, block->alloc_event, block->free_event, block->bytes);
         if (!vt_alive_at(block, adviser->whatif.peak_event))
             continue;
         at_peak += block->bytes;
@@ -356,9 +356,9 @@ void vt_advise_optimizer(struct vt_adviser *adviser)
 
             type_is_known |= dtype[0] != '\0';
             less += saved_bytes;
-            vt_whatif_less(&adviser->whatif, block->alloc_event, block->free_event, saved_bytes);
+            vt_whatif_less(&adviser->whatif, block, block->alloc_event, block->free_event, saved_bytes);
         } else if (label->category == VT_CATEGORY_TEMPORARY && label->phase == VT_PHASE_OPTIMIZER) {
-            vt_whatif_less(&adviser->whatif, block->alloc_event, block->free_event, block->bytes);
+            vt_whatif_less(&adviser->whatif, block, block->alloc_event, block->free_event, block->bytes);
         }
     }
     uint64_t saved = vt_whatif_saves(&adviser->whatif);
@@ -407,13 +407,13 @@ void vt_advise_foreach(struct vt_adviser *adviser)
                 !vt_whatif_counts(&adviser->whatif, block) ||
                 !(vt_stack_traits_of(attribution, block->stack_id)->traits & VT_TRAIT(FOREACH)))
                 continue;
-            vt_whatif_less(&adviser->whatif, block->alloc_event, block->free_event, block->bytes);
+            vt_whatif_less(&adviser->whatif, block, block->alloc_event, block->free_event, block->bytes);
             largest = block->bytes > largest ? block->bytes : largest;
             all += block->bytes;
             stack_id = stack_id ? stack_id : block->stack_id;
         }
         /* for one parameter at a time: its square root and the quotient */
-        vt_whatif_less(&adviser->whatif, span->first_event, span->last_event + 1, 0 - largest * 2);
+        vt_whatif_less(&adviser->whatif, NULL, span->first_event, span->last_event + 1, 0 - largest * 2);
         most = all > most ? all : most;
     }
     vt_advise(adviser, VT_ADVICE_FOREACH, vt_whatif_saves(&adviser->whatif),

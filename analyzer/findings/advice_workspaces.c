@@ -34,7 +34,7 @@ void vt_advise_workspaces(struct vt_adviser *adviser)
         if (!is_workspace(adviser, i))
             continue;
         if (block->bytes > SMALL_WORKSPACE_BYTES)
-            vt_whatif_less(&adviser->whatif, block->alloc_event, block->free_event,
+            vt_whatif_less(&adviser->whatif, block, block->alloc_event, block->free_event,
                            block->bytes - SMALL_WORKSPACE_BYTES);
         if (!vt_alive_at(block, adviser->whatif.peak_event))
             continue;

@@ -159,8 +159,12 @@ void vt_advise(struct vt_adviser *adviser, enum vt_advice_kind kind, uint64_t by
     va_start(arguments, why);
     struct vt_advice *advice = vt_advice_add(adviser->advices, names[kind], bytes, "", why, arguments);
     va_end(arguments);
-    if (!advice)
+    struct vt_savings savings = vt_whatif_take(&adviser->whatif);
+    if (!advice) {
+        vt_savings_free(&savings);
         return;
+    }
+    advice->savings = savings;
     write_what(remedy, about.subject ? about.subject : "", advice->what, sizeof advice->what);
     advice->how = remedy->how;
     advice->stack_id = about.stack_id;

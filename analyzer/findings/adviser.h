@@ -63,9 +63,9 @@ struct vt_advice *vt_advice_add(struct vt_advices *advices, const char *kind, ui
     __attribute__((format(printf, 5, 0)));
 /* Leaks first, then the largest. */
 void vt_advices_sort(struct vt_advices *advices);
-/* Adds advice that saves this many bytes, if it is worth it. It is about the line of `stack_id`, or if that
- * is 0, about `module`. `subject`: for the remedy's sentence; its beginning goes where it is too long. `why`
- * and the rest say why. */
+/* Adds advice that saves this many bytes, as vt_whatif_saves found last, if it is worth it. It is about the
+ * line of `stack_id`, or if that is 0, about `module`. `subject`: for the remedy's sentence; its beginning
+ * goes where it is too long. `why` and the rest say why. */
 struct vt_advice_subject {
     uint32_t stack_id;
     const char *module, *subject;

@@ -106,6 +106,20 @@ struct vt_holder_table {
 
 /* ---- Advice ---- */
 
+/* How much lower memory would be, from an event on until the next saving. */
+struct vt_saving {
+    uint32_t event;
+    uint64_t bytes; /* modulo 2^64: may be less than 0 */
+};
+
+/* What an advice would have saved over time. Of a long trace a saving is the least of several events. */
+struct vt_savings {
+    struct vt_saving *items; /* owned */
+    size_t count;
+    uint64_t
+        *allocations; /* bits: what it would have freed, by index in the replay; while advice is searched */
+};
+
 struct vt_advice {
     const char *kind; /* as in findings/findings.def; of the GPU: gpu_advice.c */
     char what[192], why[400];
@@ -115,6 +129,10 @@ struct vt_advice {
     uint32_t stack_id; /* 0 = none */
     uint64_t bytes;    /* how much lower the peak would be; for the GPU, see gpu_advice.c */
     double share;      /* of the peak; of the GPU's bytes in use */
+    struct vt_savings savings;
+    /* Numbers, from 0, of others in the list that would free some of the same allocations. */
+    uint64_t *same; /* owned */
+    size_t same_count;
 };
 
 struct vt_advices {

@@ -438,6 +438,10 @@ static void free_gpu_table(struct vt_gpu_table *table)
 
 static void free_device(struct vt_device_report *device)
 {
+    for (size_t i = 0; i < device->advices.count; i++) {
+        free(device->advices.items[i].savings.items);
+        free(device->advices.items[i].same);
+    }
     free_instant(&device->peak);
     free_instant(&device->end);
     free_instant(&device->at);

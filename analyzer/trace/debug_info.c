@@ -2,6 +2,7 @@
  * A file is opened when its first frame is needed. */
 #include "trace/debug_info.h"
 
+#include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <elfutils/libdwelf.h>
 #include <fcntl.h>
@@ -144,6 +145,29 @@ static bool find_unit(Dwarf *dwarf, Dwarf_Addr address, Dwarf_Die *unit)
     return false;
 }
 
+/* A relative name is meant from the folder in which the compiler ran: "/src/run.cpp" of "../src/run.cpp" in
+ * "/build". The caller frees it. */
+static char *from_folder(Dwarf_Die *unit, const char *source)
+{
+    Dwarf_Attribute attribute;
+    const char *folder = dwarf_formstring(dwarf_attr(unit, DW_AT_comp_dir, &attribute));
+    if (source[0] == '/' || !folder || folder[0] != '/')
+        return vt_copy_text(source);
+    size_t used = strlen(folder);
+    char *path = vt_print_text("%s/%s", folder, source);
+    path[used] = '\0';
+    for (const char *part = source; *part;) {
+        size_t length = strcspn(part, "/");
+        char *slash = strrchr(path, '/');
+        if (length == 2 && !strncmp(part, "..", 2))
+            *(slash ? slash : path) = '\0';
+        else if (length && !(length == 1 && part[0] == '.'))
+            sprintf(strchr(path, '\0'), "/%.*s", (int)length, part);
+        part += length + (part[length] == '/');
+    }
+    return path;
+}
+
 bool vt_debug_locate(struct vt_trace_tables *tables, struct vt_module_entry *module, uint64_t address,
                      const char **file, int32_t *line)
 {
@@ -160,7 +184,9 @@ bool vt_debug_locate(struct vt_trace_tables *tables, struct vt_module_entry *mod
     int number = 0;
     if (!source || dwarf_lineno(row, &number) != 0)
         return false;
-    *file = vt_redact_path(&tables->arena, vt_arena_text(&tables->arena, source, strlen(source)));
+    char *path = from_folder(&unit, source);
+    *file = vt_redact_path(&tables->arena, vt_arena_text(&tables->arena, path, strlen(path)));
+    free(path);
     *line = number;
     return true;
 }

@@ -1,6 +1,8 @@
 """The page used as people use it: with the mouse, with keys, on paper, in the dark."""
 import base64
+import itertools
 import json
+import operator
 import re
 
 import page_data
@@ -377,3 +379,57 @@ def test_an_incomplete_trace_says_so(browser, page_of):
     browser.open(page_of("killed"))
     text = browser.script("document.getElementById('losses').textContent + document.getElementById('verdict').textContent")
     assert re.search(r"incomplete|killed|not complete|did not end|ended without", text), text
+
+
+def test_what_advice_would_leave(browser, page_of, traces):
+    """Ticked with the mouse and with a key: the peak in the timeline is the report's less what the advice saves; savings add up only
+    where the advice touches other memory."""
+    _, (trace,) = page_data.read(page_of("transformer"))
+    (device,) = helpers.report(traces["transformer"])["devices"]
+    advice, peak = device["advice"], device["peak"]["block_bytes"]
+    moved = [0] * (trace.head["changes"] + 1)
+    for block in (one for one in trace.allocations if trace.class_of(one)["kind"] == "block"):
+        moved[block["begin"]] += block["bytes"]
+        moved[block["end"] or -1] -= block["bytes"]
+    blocks = list(itertools.accumulate(moved[:-1]))
+    for number, item in enumerate(advice):
+        assert max(map(operator.sub, blocks, trace.savings(0, number))) == peak - item["bytes"] < max(blocks) == peak
+    browser.open(page_of("transformer"))
+    browser.tab("advice")
+    assert "strip" in browser.script("document.body.className")
+    one, other = 0, next(i for i in range(1, len(advice)) if i not in advice[0]["same"])
+    shared = advice[0]["same"][0]
+    browser.find_all(".vp-tick input")[one].click()
+    browser.settle()
+    assert "strip" not in browser.script("document.body.className")
+    left = "vramtrace.model.left.peak"
+    assert browser.script(left) == peak - advice[one]["bytes"]
+    browser.script("document.querySelectorAll('.vp-tick input')[arguments[0]].focus()", other)
+    browser.press(Keys.SPACE)
+    assert browser.script(left) < peak - max(advice[one]["bytes"], advice[other]["bytes"])
+    said = "document.querySelector('.part-advice [role=status]').textContent"
+    assert "the same memory" not in browser.script(said)
+    browser.find_all(".vp-tick input")[shared].click()
+    browser.settle()
+    assert "the same memory" in browser.script(said)
+    browser.keep("transformer-what-if")
+
+
+def test_what_a_leak_will_fill(browser, page_of, traces):
+    (device,) = json.loads(helpers.vramtrace("leaks", "--json", traces["leak"]).stdout)["devices"]
+    step = device["leaks"][0]["forecast_step"]
+    browser.open(page_of("leak"))
+    browser.wait("vramtrace.timeline.growth")
+    (text,) = browser.script("vramtrace.timeline.growth.found.map(({text}) => text)")
+    assert f"GPU full at step {step}, in " in text and printed_bytes(device["leaks"][0]["bytes_per_step"]) in text
+    assert f"at about step {step}, in " in browser.script("document.querySelector('.part-leaks').textContent")
+    browser.keep("leak-band")
+
+
+def test_a_backward_without_python_frames_is_named(browser, page_of):
+    browser.open(page_of("transformer"))
+    browser.script("((s) => { s.value = 'stack'; s.dispatchEvent(new Event('change')); })(document.querySelector('.vp-who select'))")
+    browser.settle()
+    names = [name for _, name, _ in browser.rows() if "backward of" in name]
+    assert names and all(len(name) < 160 for name in names)
+    assert any(re.fullmatch(r"\w+Backward\d, backward of \S+ ← \S+\.py:\d+", name) for name in names), names

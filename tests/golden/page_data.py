@@ -54,6 +54,8 @@ class Trace:
         changes = self.table("changes")
         self.events = [change["event"] for change in changes]
         self.times = [change["tick"] * head["tick_ns"] for change in changes]
+        # Of many marks there is a table, in place of the head's list.
+        self.marks = self.table("marks") if "marks" in head["blobs"] else head["marks"]
         self.allocations = [{"begin": row["begin"], "end": row["begin"] + row["life"] if row["life"] else NEVER, "klass": row["class"],
                              "bytes": row["bytes"], "address": row["address"]} for row in self.table("allocations")]
 
@@ -81,6 +83,12 @@ class Trace:
     def phases(self):
         """(first event, phase, step, time) of each run of a phase."""
         return [(row["first_event"], row["phase"], row["step"], row["t_ns"]) for row in self.table("phases")]
+
+    def savings(self, device, advice):
+        """What an advice would have saved just after each change."""
+        rows = [(row["event"], row["bytes"]) for row in self.table("savings") if (row["device"], row["advice"]) == (device, advice)]
+        events = [event for event, _ in rows]
+        return [rows[at - 1][1] if (at := bisect.bisect_right(events, event)) else 0 for event in self.events]
 
     def inflated(self, name):
         blob = self.head["blobs"][name]

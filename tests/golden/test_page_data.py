@@ -380,3 +380,17 @@ def test_source_lines(tmp_path):
     _, (page,) = make_page(tmp_path, path)
     assert {klass["place_line"] for klass in page.classes if klass["place_file"] == str(script)} == {12}
     assert page.document("sources") == {str(script): {str(i): lines[i - 1].rstrip("\n") for i in range(9, 16)}}
+
+
+@pytest.mark.parametrize("count", [64, 65])
+def test_many_marks_are_not_in_the_head(tmp_path, count):
+    trace = TraceFile()
+    trace.event(ALLOC, DRIVER, address=1 << 32, size=MIB)
+    for i in range(count):
+        trace.string(i + 1, f"mark {i}".encode())
+        trace.event(MARK, detail=i + 1)
+    path = trace.write(tmp_path / "x.vrt")
+    _, (page,) = make_page(tmp_path, path)
+    marks = [(number, event["t_ns"], event["name"]) for number, event in enumerate(events_of(path)) if event["kind"] == "mark"]
+    assert [(mark["event"], mark["t_ns"], mark["name"]) for mark in page.marks] == marks and len(marks) == count
+    assert len(page.head["marks"]) == (count if count == 64 else 0)

@@ -204,6 +204,8 @@ function headOf(trace, blobs, documents) {
         phases: table(trace.phases.map(({ first, kind, step, t }) => ({ first_event: first, phase: kind, step, t_ns: t })), ["first_event", "phase", "step", "t_ns"]),
         steps: table(stepsOf(trace, states)),
     };
+    if (trace.savings)
+        out.blobs.savings = table(trace.savings);
     out.blobs.strings = blobs.json(strings.list);
     out.blobs.sources = blobs.json({});
     for (const [name, document] of Object.entries(documents))

@@ -236,6 +236,101 @@ def test_everything_is_reached_by_tab_and_shows_it(driver, look, make):
         assert wanted in seen, (wanted, seen)
 
 
+def classes(driver):
+    return set(driver.execute_script("return document.body.className").split())
+
+
+def test_room_by_mouse_and_keys(driver, look, make):
+    """The strip above tabs that do not need the timeline, the splitter, and a part over the whole window."""
+    from selenium.webdriver.common.keys import Keys
+    look(make("plain"))
+    high = "return document.getElementById('stage').clientHeight"
+    assert classes(driver) == set() and driver.execute_script(high) > 300
+    driver.find_element("id", "tab-steps").click()
+    settle(driver)
+    assert classes(driver) == {"strip"} and driver.execute_script(high) < 80
+    webdriver.ActionChains(driver).drag_and_drop_by_offset(driver.find_element("id", "splitter"), 0, 250).perform()
+    settle(driver)
+    assert classes(driver) == set() and driver.execute_script(high) > 250
+    driver.find_element("id", "splitter").send_keys(*[Keys.ARROW_UP] * 12)
+    settle(driver)
+    assert classes(driver) == {"strip"}
+    driver.find_element("id", "tab-blocks").click()
+    settle(driver)
+    press(driver, "f")
+    assert classes(driver) == {"strip", "full"}
+    assert not driver.find_element("id", "top").is_displayed()
+    press(driver, Keys.ESCAPE)
+    wait(driver, "return document.body.className === ''")
+    driver.find_element("id", "full").click()
+    settle(driver)
+    assert "full" in classes(driver)
+    driver.find_element("id", "tab-who").click()
+    settle(driver)
+    assert classes(driver) == set() and not driver.find_element("id", "full").is_displayed()
+    assert complaints(driver) == []
+
+
+def test_a_double_click_zooms_to_the_step(driver, look, make):
+    look(make("plain"), "#axis=event")
+    area = driver.execute_script("return vramtrace.timeline.area")
+    chart, whole = driver.find_element("id", "chart"), state(driver)["zoom"]
+    def double():
+        webdriver.ActionChains(driver).move_to_element_with_offset(
+            chart, int(area["left"] + area["width"] / 2 - chart.size["width"] / 2), 0).double_click().perform()
+        settle(driver)
+    double()
+    first, last = driver.execute_script("""const {model, store} = vramtrace, step = model.steps.find(s => s.step === model.stepOf(store.get().pinA));
+        return [step.first_event, step.last_event]""")
+    assert state(driver)["zoom"] == [first, last + 1]
+    double()
+    assert state(driver)["zoom"] == whole
+
+
+def test_back_goes_to_what_was_seen_before(driver, look, make):
+    look(make("plain"))
+    wait(driver, "return location.hash")
+    start, entries = driver.execute_script("return location.hash"), driver.execute_script("return history.length")
+    chart = driver.find_element("id", "chart")
+    webdriver.ActionChains(driver).move_to_element(chart).click_and_hold().move_by_offset(40, 0).move_by_offset(40, 0).release().perform()
+    for _ in range(5):
+        webdriver.ActionChains(driver).scroll_from_origin(webdriver.common.actions.wheel_input.ScrollOrigin.from_element(chart), 0, -120).perform()
+    zoomed = wait(driver, "return location.hash.includes('zoom=') && location.hash")
+    assert driver.execute_script("return history.length") == entries + 1
+    driver.find_element("id", "tab-map").click()
+    settle(driver)
+    assert driver.execute_script("return history.length") == entries + 2
+    driver.back()
+    wait(driver, "return vramtrace.store.get().tab === 'who'")
+    assert driver.execute_script("return location.hash") == zoomed
+    driver.back()
+    wait(driver, "const {model, store} = vramtrace, axis = model.axis('time'); return store.get().zoom[1] === axis.hi")
+    assert driver.execute_script("return location.hash") == start
+    driver.forward()
+    driver.forward()
+    wait(driver, "return vramtrace.store.get().tab === 'map'")
+
+
+def test_link_and_picture_are_copied(driver, look, make):
+    look(make("plain"), "#tab=steps")
+    driver.execute_cdp_cmd("Browser.grantPermissions", {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]})
+    driver.find_element("id", "copy-link").click()
+    wait(driver, "return document.getElementById('done').textContent === 'Link copied.'")
+    pasted = "const done = arguments[0]; navigator.clipboard"
+    assert driver.execute_async_script(f"{pasted}.readText().then(done)") == driver.current_url
+    driver.find_element("id", "copy-picture").click()
+    wait(driver, "return document.getElementById('done').textContent === 'Picture copied.'")
+    wide, high, colours = driver.execute_async_script(pasted + """.read().then(([item]) => item.getType("image/png")).then(createImageBitmap).then((image) => {
+        const context = new OffscreenCanvas(image.width, image.height).getContext("2d");
+        context.drawImage(image, 0, 0);
+        const points = new Set(new Uint32Array(context.getImageData(0, 0, image.width, image.height).data.buffer));
+        done([image.width, image.height, vramtrace.model.stacked.filter(c => {
+            const [r, g, b] = vramtrace.colours.of(vramtrace.model.categories[c].name).match(/\\w\\w/g).map(part => parseInt(part, 16));
+            return points.has(((255 << 24) | (b << 16) | (g << 8) | r) >>> 0); }).length]); })""")
+    size = driver.execute_script("return [vramtrace.timeline.width, vramtrace.timeline.height]")
+    assert wide == size[0] and high > size[1] + 40 and colours >= 4
+
+
 def test_a_link_shows_what_its_sender_saw(driver, look, make):
     page = make("plain")
     look(page)

@@ -10,6 +10,8 @@
 #include "view/html/allocations.h"
 #include "view/text/text.h"
 
+#define MOST_MARKS 64u /* in HEAD; of more there is a table */
+
 /* ---- The entry in HEAD: what schema.def does not have ---- */
 
 /* "train" of "runs/train.vrt" */
@@ -105,7 +107,9 @@ static void put_trace(FILE *json, const struct vt_page_trace *page, const struct
 {
     const struct vt_report *report = page->report;
     const struct vt_json_style style = {.report = report, .in_html = true, .top = 1};
+    struct vt_report head = *report;
 
+    head.mark_count = head.mark_count > MOST_MARKS ? 0 : head.mark_count;
     fprintf(json, "{\"blobs\":{%s},\"allocations\":%zu,\"changes\":%zu,\"tick_ns\":%" PRIu64,
             page->entries_text, allocations->count, allocations->change_count, allocations->tick_ns);
     put_name(json, report->facts.path);
@@ -120,7 +124,7 @@ static void put_trace(FILE *json, const struct vt_page_trace *page, const struct
     put_devices(json, report, allocations, &style);
     put_categories(json);
     fputs(",", json);
-    vt_json_fields(&vt_page_trace_document, report, &style, json);
+    vt_json_fields(&vt_page_trace_document, &head, &style, json);
     fputs("}", json);
 }
 
@@ -146,6 +150,26 @@ static void put_documents(struct vt_page_trace *page, const struct vt_report *oo
     }
 }
 
+/* What each advice would have saved, from an event on until the next row. */
+static void put_savings(struct vt_page_trace *page)
+{
+    static const char *const columns[] = {"device", "advice", "event", "bytes"};
+    struct vt_page_table table = {.page = page};
+
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++)
+        vt_page_table_add(&table, columns[i], VT_ENCODING_DELTAS);
+    for (size_t i = 0; i < page->report->device_count; i++)
+        for (size_t k = 0; k < page->report->devices[i].advices.count; k++) {
+            const struct vt_savings *savings = &page->report->devices[i].advices.items[k].savings;
+            for (size_t n = 0; n < savings->count; n++)
+                vt_page_table_put(&table,
+                                  (uint64_t[]){(uint64_t)page->report->devices[i].index, k,
+                                               vt_report_event_number(page->report, savings->items[n].event),
+                                               savings->items[n].bytes});
+        }
+    vt_page_table_finish(&table, "savings");
+}
+
 /* After all tables, which number them. */
 static void put_strings(struct vt_page_trace *page)
 {
@@ -169,11 +193,15 @@ static void put_blobs(struct vt_page_trace *page, struct vt_page_allocations *al
     static const char *const steps[] = {
         "device", "step", "first_event", "last_event",      "t_ns",           "duration_ns",
         "large",  "slow", "peak_event",  "peak_used_bytes", "end_used_bytes", NULL};
+    static const char *const marks[] = {"event", "t_ns", "name", NULL};
 
     vt_strings_find(&page->strings, "", NULL);
     vt_page_allocations_add(page, allocations);
     vt_page_table_copy(page, VT_TABLE_PHASES, phases, NULL, NULL);
     vt_page_table_copy(page, VT_TABLE_STEPS, steps, NULL, NULL);
+    if (page->report->mark_count > MOST_MARKS)
+        vt_page_table_copy(page, VT_TABLE_MARKS, marks, NULL, NULL);
+    put_savings(page);
     put_documents(page, oom);
     put_strings(page);
 }

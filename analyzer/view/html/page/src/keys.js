@@ -15,6 +15,7 @@ export const KEYS = [
     { keys: ["x"], shown: "x", about: "axis: time, events, steps", run: (page) => page.setAxis(AXES[(AXES.indexOf(page.store.get().axis) + 1) % AXES.length]) },
     { keys: ["/"], shown: "/", about: "search", run: (page) => page.focusSearch() },
     { keys: ["1", "2", "3", "4", "5", "6", "7", "8", "9"], shown: "1 – 9", about: "open a tab", run: (page, event) => page.openTab(Number(event.key) - 1) },
+    { keys: ["f"], shown: "f", about: "Blocks or Map over the whole window (Esc: leave)", run: (page) => page.room.full() },
     { keys: ["?"], shown: "?", about: "this help", run: (page) => page.help() },
 ];
 
@@ -24,7 +25,7 @@ export const MOUSE = [
     { shown: "Shift + drag", about: "zoom to the selection" },
     { shown: "Click", about: "pin this moment as A: the numbers below are for A" },
     { shown: "Shift + click", about: "pin as B: numbers show the difference" },
-    { shown: "Double click", about: "show the whole run" },
+    { shown: "Double click", about: "zoom to the step under the pointer (again: the whole run)" },
 ];
 
 // In and out around the pin, where it is seen; else around the middle.
@@ -42,6 +43,8 @@ export function listen(page) {
         if (event.defaultPrevented || event.ctrlKey || event.metaKey || !page.model)
             return;
         const { target } = event;
+        if (event.key === "Escape")
+            page.room.full(false);
         if (target instanceof HTMLElement) {
             if (event.key === "Escape" && target.id === "search")
                 target.blur();

@@ -141,7 +141,7 @@ export function drawMarks(timeline, context) {
     const [first, behind] = marksInWindow(timeline);
     const many = behind - first > MOST_LABELS;
     for (let i = first; i < behind; i += Math.max(1, Math.floor((behind - first) / area.width))) {
-        const mark = source.trace.marks[i];
+        const mark = source.marks[i];
         put(placeOf(timeline, mark), many ? "" : "▾", many ? "" : shorten(visible(mark.name), 28), "--muted", area.top + 4, "mark");
     }
 }
@@ -160,12 +160,12 @@ export function termOf(source, change) {
     const { trace, device } = source, here = ({ event }) => source.changeAtEvent(event) === change;
     return change === source.peak ? "peak"
         : trace.failed_requests.some((request) => request.device === device.index && here(request)) ? "out of memory"
-        : trace.marks.length < MOST_LABELS && trace.marks.some(here) ? "mark" : phaseTerm(source.phaseOf(change));
+        : source.marks.length < MOST_LABELS && source.marks.some(here) ? "mark" : phaseTerm(source.phaseOf(change));
 }
 
 // Marks are in the order of time: numbers of the first that is seen, and of the first behind.
 function marksInWindow(timeline) {
-    const { marks } = timeline.source.trace;
+    const { marks } = timeline.source;
     const [lo, hi] = timeline.store.get().zoom;
     const from = (value) => firstThat(marks.length, (i) => placeOf(timeline, marks[i]) >= value);
     return [from(lo), from(hi)];

@@ -1,7 +1,9 @@
 // The page: reads the trace, and joins the timeline, the table of the moment and the parts.
 
+import { Address } from "./address.js";
 import { Bands } from "./bands.js";
 import { Colours } from "./colours.js";
+import { listenToCopies } from "./copy.js";
 import { DataError } from "./data.js";
 import { allOf, byId, clear, h as el } from "./dom.js";
 import * as format from "./format.js";
@@ -13,10 +15,10 @@ import { Overview } from "./overview.js";
 import { partsOf } from "./parts.js";
 import { Preview } from "./preview.js";
 import { openReader, serve } from "./reader.js";
+import { Room } from "./room.js";
 import { applyFragment, fromFragment, Store, toFragment } from "./state.js";
 import { Tabs } from "./tabs.js";
 import { Timeline } from "./timeline.js";
-import { splitter } from "./splitter.js";
 import { explain, glossary } from "./terms.js";
 
 class Page {
@@ -34,10 +36,11 @@ class Page {
         this.tabs = new Tabs(byId("tabs"), byId("panels"), partsOf(head), this.store);
         this.reader = openReader(head, base64, source);
         this.datas = new Map();
+        this.address = new Address();
+        this.room = new Room(this.store);
         this.controls();
         this.applyTheme();
         listen(this);
-        splitter(byId("splitter"), document.documentElement);
         explain();
         this.store.subscribe((state, keys) => this.update(state, keys));
         this.tabs.update(this.store.get());
@@ -130,15 +133,16 @@ class Page {
             this.reopen();
             return;
         }
+        this.room.update(state, keys);
         if (changed("theme"))
             this.applyTheme();
         if (changed("axis", "theme", "patterns"))
             this.overview.draw();
-        if (changed("zoom", "axis", "theme", "patterns", "scale", "highlight"))
+        if (changed("zoom", "axis", "theme", "patterns", "scale", "highlight", "whatif"))
             this.timeline.draw();
         else if (changed("hover", "pinA", "pinB"))
             this.timeline.drawOverlay();
-        if (changed("zoom", "axis"))
+        if (changed("zoom", "axis", "pinA", "pinB"))
             this.overview.place();
         this.showControls(state);
         if (!this.model)
@@ -153,27 +157,18 @@ class Page {
         this.slider(state);
         if (changed("tab", "axis", "zoom", "pinA", "pinB", "selection", "filter", "theme", "patterns", "hover", "highlight"))
             this.tabs.update(state);
-        this.keepAddress(state);
+        this.address.note(state, this.model, keys);
     }
 
     reopen() {
         const state = this.store.get();
         if (!this.trace.devices.some(({ index }) => index === state.device))
             state.device = this.trace.devices[0]?.index ?? 0;
-        Object.assign(state, { pinA: null, pinB: null, hover: null, selection: null });
+        Object.assign(state, { pinA: null, pinB: null, hover: null, selection: null, whatif: null });
         delete document.body.dataset.ready;
         byId("trouble").hidden = true;
         this.preview();
         this.load();
-    }
-
-    keepAddress(state) {
-        clearTimeout(this.addressTimer);
-        this.addressTimer = setTimeout(() => {
-            try {
-                history.replaceState(null, "", `#${toFragment(state, this.model)}`);
-            } catch { /* some browsers allow it only so often, or not from a disk: the page works without */ }
-        }, 250);
     }
 
     applyTheme() {
@@ -222,6 +217,7 @@ class Page {
         byId("patterns").addEventListener("click", () => store.set({ patterns: !store.get().patterns }));
         for (const key of ["scale", "by"])
             byId(key).addEventListener("change", (event) => store.set({ [key]: event.target.value }));
+        listenToCopies(this);
         byId("whole").addEventListener("click", () => this.whole());
         for (const input of allOf("input[name=axis]"))
             input.addEventListener("change", () => this.setAxis(input.value));
@@ -247,6 +243,7 @@ class Page {
         if (!this.model || location.hash.slice(1) === toFragment(this.store.get(), this.model))
             return;
         const asked = fromFragment(location.hash, this.head, this.store.get());
+        this.address.followed = true;
         const { trace, device } = this.store.get();
         if (asked.patch.trace !== trace || asked.patch.device !== device) {
             this.asked = asked;

@@ -5,6 +5,7 @@ import { eventAxis, stepAxis, timeAxis } from "./axis.js";
 import { Gaps } from "./gaps.js";
 import { Names } from "./names.js";
 import { rowsOf } from "./data.js";
+import { runsOf } from "./whatif.js";
 
 // From the bottom of the picture, as in the terminal. What is not named here is not "in use".
 const STACKED = ["parameter", "buffer", "checkpoint_copy", "optimizer_state", "gradient", "other", "input", "activation", "kv_cache", "temporary", "workspace", "communication", "unknown"];
@@ -32,6 +33,7 @@ export class TraceData {
         this.names = new Names(this.trace, read.named, strings, JSON.parse(read.sources));
         this.phases = { ...read.named.phases, phase: Array.from(read.named.phases.phase, (text) => strings[text]) };
         this.steps = rowsOf(read.named.steps, blobs.steps, strings);
+        this.marks = blobs.marks ? rowsOf(read.named.marks, blobs.marks, strings) : this.trace.marks; // many are in a table
         this.readText = readText;
         this.documents = new Map();
         this.latest = this.latestEnds();
@@ -72,6 +74,7 @@ export class Model {
         this.table = table;
         this.sums = sums;
         this.traces = data.head.traces;
+        this.marks = data.marks;
         this.names = data.names;
         this.device = trace.devices[deviceNumber];
         this.begin = columns.begin;
@@ -316,6 +319,14 @@ export class Model {
         if (change >= 0)
             target.set(scratch.best);
         return change;
+    }
+
+    // What is left without what these groups of advice save.
+    whatif(groups) {
+        const key = JSON.stringify(groups);
+        if (this.left?.key !== key)
+            this.left = { key, ...runsOf(this, groups) };
+        return this.left;
     }
 
     // ---- Documents ----

@@ -15,6 +15,7 @@ export class Names {
                 this.stacks.set(stack[i], []);
             this.stacks.get(stack[i]).push(frames.get(frame[i]));
         }
+        this.savings = tables.savings; // of advice
         this.tensors = rows("tensors");
         this.classes = rows("classes").map((row) => this.classOf(row));
     }

@@ -11,11 +11,12 @@ const EDGE = 6; // points around an edge of the window that take hold of it
 export class Overview {
     constructor(root, store, colours) {
         this.root = root;
+        this.pins = ["A", "B"].map((pin) => el("div", { class: `pin pin-${pin.toLowerCase()}`, "aria-hidden": "true" }));
         this.store = store;
         this.colours = colours;
         this.canvas = el("canvas", { "aria-hidden": "true" });
         this.window = el("div", { class: "window", "aria-hidden": "true" });
-        root.append(this.canvas, this.window);
+        root.append(this.canvas, this.window, ...this.pins);
         this.follow();
         new ResizeObserver(() => this.draw()).observe(root);
     }
@@ -67,6 +68,11 @@ export class Overview {
         this.window.style.width = `${to - from}px`;
         const whole = lo <= this.axis.lo && hi >= this.axis.hi;
         this.window.classList.toggle("whole", whole);
+        const { pinA, pinB } = this.store.get();
+        [pinA ?? this.source.peak, pinB].forEach((change, i) => {
+            this.pins[i].hidden = change === null || change === undefined;
+            this.pins[i].style.left = this.pins[i].hidden ? "" : `${this.toX(this.axis.of(change))}px`;
+        });
     }
 
     follow() {

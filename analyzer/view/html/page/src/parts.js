@@ -7,6 +7,11 @@ const NEEDED = {
     diff: (head) => Boolean(head.diff),
 };
 
+/** Tabs that say all by themselves: the timeline is a strip above them. */
+export const STRIPS = new Set(["oom", "advice", "card", "steps", "source"]);
+/** Tabs that can have the whole window. */
+export const FULL = new Set(["blocks", "map"]);
+
 export function partsOf(head) {
     return parts.filter(({ id }) => !NEEDED[id] || NEEDED[id](head));
 }

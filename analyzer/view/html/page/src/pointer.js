@@ -1,4 +1,4 @@
-// Wheel, drag, pinch and click on a picture, as what they mean: hover, click, pan, zoomAt, select, whole.
+// Wheel, drag, pinch and click on a picture, as what they mean: hover, click, pan, zoomAt, select, zoomToStep.
 
 const MOVED = 4; // points from which a press is a drag
 
@@ -52,7 +52,7 @@ export function followPointer(root, picture) {
         if (!down.size)
             picture.hover(null, null);
     });
-    root.addEventListener("dblclick", () => picture.whole());
+    root.addEventListener("dblclick", (event) => picture.zoomToStep(place(event).x));
     root.addEventListener("wheel", (event) => {
         event.preventDefault();
         const unit = event.deltaMode === 1 ? 16 : event.deltaMode === 2 ? 400 : 1;

@@ -5,7 +5,7 @@ import { worstOf } from "./chips.js";
 
 export const DEFAULTS = {
     trace: 0, device: 0, axis: "time", zoom: [0, 1], hover: null, pinA: null, pinB: null, tab: "who", selection: null, highlight: null,
-    filter: "", theme: "auto", patterns: false, scale: "auto", by: "category",
+    filter: "", full: false, shown: false, whatif: null, theme: "auto", patterns: false, scale: "auto", by: "category",
 };
 
 const same = (a, b) => a === b || (Array.isArray(a) && Array.isArray(b) && a.length === b.length && a.every((value, i) => value === b[i]));

@@ -2,11 +2,14 @@
 
 import { h as el } from "./dom.js";
 import * as format from "./format.js";
+import { drawGrowth, growthOf } from "./growing.js";
 import { drawLanes, drawMarks, line, termAt, termOf } from "./lanes.js";
 import { bandAt, heights, labelPlaces, paintBands } from "./paint.js";
 import { followPointer } from "./pointer.js";
 import { clampZoom, zoomAround } from "./state.js";
 import { hush, tell } from "./terms.js";
+import { firstThat } from "./walk.js";
+import { drawWhatIf } from "./whatif.js";
 
 const MARGIN = { left: 74, right: 14, top: 34, bottom: 58 };
 const FAR = 1.6; // times what is in use: what the driver gave is drawn nearer, above a break
@@ -31,6 +34,12 @@ export class Timeline {
     show(source) {
         this.source = source;
         this.draw();
+        growthOf(source).then((growth) => {
+            if (growth.length && this.source === source) {
+                this.growth = { source, found: growth };
+                this.draw();
+            }
+        }, () => {}); // the tab that has the document says what is wrong with it
     }
 
     // Chromium prints what was done to a canvas, and clearing one clears what lies below too: on paper there is one.
@@ -60,6 +69,10 @@ export class Timeline {
     toValue(x) {
         const [lo, hi] = this.store.get().zoom;
         return lo + ((x - this.area.left) / this.area.width) * (hi - lo);
+    }
+
+    toY(bytes) {
+        return this.area.top + this.area.height - (bytes / this.scale) * this.area.height;
     }
 
     // The change that is drawn at a place: the largest of its column.
@@ -110,6 +123,10 @@ export class Timeline {
         this.drawLabels(context, state);
         this.drawDriver(context);
         if (!this.source.isPreview) {
+            if (state.whatif)
+                drawWhatIf(this, context, state.whatif);
+            else
+                drawGrowth(this, context);
             drawLanes(this, context, state);
             drawMarks(this, context);
         }
@@ -224,13 +241,13 @@ export class Timeline {
     }
 
     // Text on what may be of any colour.
-    outlined(context, text, x, y) {
+    outlined(context, text, x, y, colour = "--fg") {
         context.strokeStyle = this.colours.css("--bg");
         context.lineWidth = 3;
         context.lineJoin = "round";
         context.strokeText(text, x, y);
         context.lineWidth = 1;
-        context.fillStyle = this.colours.css("--fg");
+        context.fillStyle = this.colours.css(colour);
         context.fillText(text, x, y);
     }
 
@@ -360,7 +377,12 @@ export class Timeline {
         this.drawOverlay();
     }
 
-    whole() {
-        this.store.set({ zoom: [this.axis.lo, this.axis.hi] });
+    // Where there is none, or it is all that is seen: the whole run.
+    zoomToStep(x) {
+        const { axis, source } = this;
+        const { zoom } = this.store.get();
+        const i = source.steps.length ? firstThat(source.steps.length, (at) => axis.stepBegin(at) > this.toValue(x)) - 1 : -1;
+        const step = i < 0 ? zoom : clampZoom(axis, axis.stepBegin(i), i + 1 < source.steps.length ? axis.stepBegin(i + 1) : axis.hi);
+        this.store.set({ zoom: step.every((value, end) => Math.abs(value - zoom[end]) < axis.least) ? [axis.lo, axis.hi] : step });
     }
 }

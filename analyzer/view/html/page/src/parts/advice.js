@@ -1,7 +1,8 @@
 // Advice: what would have lowered the peak, largest first.
-import { h, name } from "../dom.js";
+import { clear, h, name } from "../dom.js";
 import { explained } from "../terms.js";
 import { deviceOf, peakOf } from "./view.js";
+import { groupsOf, whatIfText } from "../whatif.js";
 import { documentPart, emptyState, showButton, card, factList } from "./findings.js";
 
 /* It has a base of its own: what is reserved. */
@@ -13,6 +14,27 @@ function unused(unused, format) {
                 factList([["How", unused.remedy ? name(`${unused.remedy} returns it to the GPU`) : null]]));
 }
 
+/* Ticks of advice: the timeline shows what they would have left. */
+function whatIf(advice, context) {
+    const { store, model } = context, said = h("p", { class: "vp-muted", role: "status" });
+    const ticked = new Set(store.get().whatif?.groups.flat() ?? []);
+    const say = (whatif) => {
+        const shared = whatif?.groups.filter((group) => group.length > 1) ?? [];
+        clear(said, whatif ? `In the timeline: ${whatIfText(model.whatif(whatif.groups), whatif, model)}.` : "",
+            shared.length ? " Some of these would free the same memory: at each moment, only the one that saves most is counted." : "");
+    };
+    const tick = (number, on) => {
+        ticked[on ? "add" : "delete"](number);
+        const whatif = ticked.size ? { groups: groupsOf([...ticked].sort((a, b) => a - b), advice) } : null;
+        store.set({ whatif });
+        say(whatif);
+    };
+    say(store.get().whatif);
+    const box = (number) => h("label", { class: "vp-tick" },
+        h("input", { type: "checkbox", "aria-label": `What if: ${advice[number].what}`, checked: ticked.has(number), onchange: (event) => tick(number, event.target.checked) }), "What if");
+    return { said, box };
+}
+
 function draw(root, document, context) {
     const { format, model } = context, device = deviceOf(document, model), advice = device?.advice || [];
     if (!advice.length)
@@ -21,13 +43,13 @@ function draw(root, document, context) {
         root.append(unused(device.reserved_unused, format));
     if (!advice.length)
         return;
-    const event = model.eventOf(peakOf(model));
+    const event = model.eventOf(peakOf(model)), { said, box } = whatIf(advice, context);
     root.append(h("p", { class: "vp-muted" },
-                    "Estimated reduction of the peak. ", h("span", explained("savings", true), "Savings do not add up.")),
-        ...advice.map((item) => card({
+                    "Predicted reduction of the peak, ", h("span", explained("savings", true), "each by itself"), ". Tick what you would do: the timeline shows what would be left."), said,
+        ...advice.map((item, number) => card({
             heading: name(item.what, "vp-wrap"),
             figure: `−${format.bytes(item.bytes)} · ${format.percent(item.share, 1)}`,
-            button: showButton(context, { event }, "Show peak")
+            button: [item.same ? box(number) : null, showButton(context, { event }, "Show peak")]
         },
                           h("meter", {
                               class: "vp-meter",

@@ -3,7 +3,7 @@ import { h, name, clear, swatch, visible } from "../dom.js";
 import { NEVER, frameName, isPython, sourcesOf, tellingFrames, categoryLabel } from "./view.js";
 import { explained, phaseTerm } from "../terms.js";
 import { factList } from "./findings.js";
-import { blockEntry, ownersOf } from "./groups.js";
+import { blockEntry, ownersOf, stacksName } from "./groups.js";
 
 /** Source lines around a line, as far as the page has them; null if it has none. */
 export function sourceLines(names, file, line) {
@@ -20,13 +20,13 @@ export function sourceLines(names, file, line) {
                         h("code", {}, name(lines[number])))));
 }
 
-export function stackList(frames, label) {
+export function stackList(frames, label, native = true) {
     if (!frames || !frames.length)
         return null;
-    const telling = tellingFrames(frames), rest = frames.length - telling.length;
+    const telling = native || frames.some(isPython) ? tellingFrames(frames) : [], rest = frames.length - telling.length;
     const list = (some) => h("ol", { class: "vp-stack", "aria-label": label },
         some.map((frame) => h("li", { class: isPython(frame) ? null : "vp-native" }, name(frameName(frame)))));
-    return h("section", {}, h("h4", {}, label), list(telling),
+    return h("section", {}, h("h4", {}, label), telling.length ? list(telling) : null,
         rest ? h("details", {}, h("summary", {}, `All ${frames.length} frames, with native ones`), list(frames)) : null);
 }
 
@@ -115,7 +115,8 @@ export function createDetails(context, hint, more = []) {
                           sourceLines(context.names, place.file, place.line) ||
                               h("p", { class: "vp-muted" }, "Source not included."))
                     : null,
-                stackList(klass.stack, "Stack, innermost first") ||
+                klass.forward?.length && !klass.stack.some(isPython) ? h("p", {}, name(stacksName(klass))) : null,
+                stackList(klass.stack, "Stack, innermost first", !klass.forward?.length) ||
                     h("p", { class: "vp-muted" }, "No stack was recorded."),
                 klass.forward !== klass.stack ? stackList(klass.forward, "Stack of the forward operator") : null
             ];

@@ -1,7 +1,7 @@
 // What is alive at an instant, grouped. Sums are exact: the groups of each way sum to what is in use, but
 // for tensors that have no share of their block, which are listed with 0 bytes.
 import { foldModules, foldNames, gather } from "./fold.js";
-import { categoryLabel, isUsed, tellingFrames, frameName } from "./view.js";
+import { categoryLabel, isPython, isUsed, tellingFrames, frameName } from "./view.js";
 import { firstThat } from "../walk.js";
 
 export const WAYS = [
@@ -99,6 +99,18 @@ function stackKey(frames) {
     return stackKeys.get(frames);
 }
 
+/** Both stacks in words. Autograd's own threads have native frames only, which say less than the operator and the forward's
+ * line: "NllLossBackward0, backward of cross_entropy ← train.py:39". */
+export function stacksName(klass) {
+    const { stack, forward, operator, place } = klass, name = stackName(stack), other = stackName(forward);
+    if (!other || other === name)
+        return name;
+    if (stack.some(isPython) || !forward.some(isPython))
+        return `${name}, backward of ${other}`;
+    const { function: called, file, line } = tellingFrames(forward)[0], own = file === place?.file && line === place.line;
+    return `${operator || frameName(stack[0] ?? {})}, backward of ${own ? place.name : `${called} ← ${place?.name.replace(/ \S+$/, "")}`}`;
+}
+
 const classOf = (klass) => (klass.module && klass.module_class) || "";
 const placeName = (klass) => (klass.place && klass.place.name) || "";
 const join = (...parts) => JSON.stringify(parts);
@@ -113,11 +125,7 @@ const SPLIT = {
     line: (entry) =>
         whole(entry, join(entry.klass.place && entry.klass.place.file, placeName(entry.klass), entry.klass.phase),
             placeName(entry.klass)),
-    stack: (entry) => {
-        const name = stackName(entry.klass.stack), forward = stackName(entry.klass.forward);
-        const both = forward && forward !== name ? `${name}, backward of ${forward}` : name;
-        return whole(entry, `${stackKey(entry.klass.stack)}\n${stackKey(entry.klass.forward)}`, both);
-    },
+    stack: (entry) => whole(entry, `${stackKey(entry.klass.stack)}\n${stackKey(entry.klass.forward)}`, stacksName(entry.klass)),
     owner: (entry) =>
         ownersOf(entry).map((part) => ({...part, key: join(part.name, part.role, entry.klass.category) })),
 };

@@ -1,5 +1,6 @@
 // Leaks: what each step keeps, who holds it, and what to do.
 import { h, name, swatch } from "../dom.js";
+import { forecastText } from "../growing.js";
 import { deviceOf, stepFacts, categoryLabel } from "./view.js";
 import { documentPart, emptyState, showButton, card, factList, codePlace, plural } from "./findings.js";
 import { categoryColumn, column, smallTable } from "./table.js";
@@ -84,7 +85,7 @@ function leakCard(context, leak) {
     factList([
       ["Since", `step ${format.count(leak.since_step)}`],
       ["Now", leak.leak ? `${format.bytes(leak.bytes)} in ${format.count(leak.blocks)} ${plural(leak.blocks, "allocation")}` : `${format.bytes(leak.bytes)} reserved but unused`],
-      ["Out of memory", leak.forecast_step ? `at about step ${format.count(leak.forecast_step)}` : null],
+      ["Out of memory", leak.forecast_step ? `at about ${forecastText(context.model, leak.forecast_step)}` : null],
       ["Category", h("span", {}, swatch(leak.category), categoryLabel(context.model, leak.category))],
       ["Owner", leak.owner ? name(leak.owner) : null], ["Module", leak.module ? name(leak.module) : null],
       ["Held by", holder(context, leak) ?? (leak.holder_unknown ? name(leak.holder_unknown, "vp-wrap") : null)],

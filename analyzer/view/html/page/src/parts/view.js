@@ -97,7 +97,7 @@ export function showInTimeline(context, {event, first, last}) {
               hi = Math.min(axis.hi, axis.of(model.changeAtEvent(last + around)));
         patch.zoom = hi - lo > axis.least ? [lo, hi] : [axis.lo, axis.hi];
     }
-    store.set(patch);
+    store.set({...patch, shown: true });
     context.announce(patch.pinA !== undefined ? `Instant ${momentText(context, patch.pinA)}`
                                               : `Timeline from event ${first} to ${last}`);
 }

@@ -1,0 +1,35 @@
+// How much of the window timeline and parts have: the splitter, the strip above tabs that do not need the timeline, and
+// one part over the whole window.
+
+import { byId } from "./dom.js";
+import { FULL, STRIPS } from "./parts.js";
+import { Splitter } from "./splitter.js";
+
+export class Room {
+    constructor(store) {
+        this.store = store;
+        this.splitter = new Splitter(byId("splitter"), document.documentElement);
+        byId("full").addEventListener("click", () => this.full());
+        addEventListener("fullscreenchange", () => document.fullscreenElement || store.set({ full: false }));
+        this.update(store.get(), new Set(["tab"]));
+    }
+
+    update(state, keys) {
+        if (!["tab", "full", "shown", "whatif"].some((key) => keys.has(key)))
+            return;
+        if (keys.has("tab"))
+            Object.assign(state, { shown: keys.has("shown") && state.shown, full: state.full && FULL.has(state.tab) });
+        this.splitter.use({ strip: STRIPS.has(state.tab), full: state.full, shown: state.shown || Boolean(state.whatif) });
+        byId("full").hidden = !FULL.has(state.tab);
+        byId("full").setAttribute("aria-pressed", String(state.full));
+    }
+
+    // The window, and the screen where the browser allows it.
+    full(on = !this.store.get().full) {
+        if (on === this.store.get().full || !FULL.has(this.store.get().tab))
+            return;
+        this.store.set({ full: on });
+        const done = on ? document.documentElement.requestFullscreen?.() : document.fullscreenElement && document.exitFullscreen();
+        done?.catch?.(() => {}); // the window is enough
+    }
+}
