@@ -110,7 +110,7 @@ function sourceOf(model, by, bands, table, before) {
             vectors[column * width + width - 2] = known.vectors[column * known.width + model.driverAt];
             vectors[column * width + width - 1] = known.vectors[column * known.width + model.cachedAt];
         }
-        return { ...known, width, vectors };
+        return { ...known, width, vectors, whole: known };
     };
     return Object.assign(Object.create(model), {
         by, bands, bandsAt, found: bands[0].name === FOUND ? bands[0] : null, driverAt: width - 2, cachedAt: width - 1,

@@ -47,7 +47,7 @@ export function drawGrowth(timeline, context) {
     const { area, picture, source, colours, growth } = timeline, wide = area.width / picture.count;
     if (growth?.source !== source)
         return;
-    growth.found.forEach(({ colour, runs, category, text }, row) => {
+    growth.found.filter(({ runs }) => runs || !picture.whole).forEach(({ colour, runs, category, text }, row) => { // a category has no place among other bands
         const band = new Path2D();
         const put = (column, high, low) => band.rect(area.left + column * wide, timeline.toY(high), wide + 0.25, timeline.toY(low) - timeline.toY(high));
         if (runs)

@@ -65,12 +65,13 @@ export function leftOf({ starts, saved, peaks, largest }, low, high, most) {
 export function eachLeft({ picture, source, axis, store }, runs, visit) {
     const [lo, hi] = store.get().zoom;
     let low = axis.changeAt(lo) + 1;
+    const { width, vectors } = picture.whole ?? picture; // by categories, whatever bands are shown
     for (let column = 0; column < picture.count; column++) {
         const high = Math.max(low, axis.changeAt(lo + ((column + 1) * (hi - lo)) / picture.count) + 1), from = low;
         low = high;
         if (picture.gap[column])
             continue;
-        const vector = picture.vectors.subarray(column * picture.width, (column + 1) * picture.width);
+        const vector = vectors.subarray(column * width, (column + 1) * width);
         const used = source.stacked.reduce((sum, c) => sum + vector[c], 0), most = source.measure(vector);
         visit(column, used, used - most + leftOf(runs, from, high, most));
     }
