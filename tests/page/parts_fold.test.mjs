@@ -1,7 +1,7 @@
 import test from "node:test";
 import assert from "node:assert/strict";
-import { makeModel, klass, NEVER } from "./parts_model.mjs";
-import { aliveByClass, groupBy, treeOf } from "../../analyzer/view/html/page/src/parts/groups.js";
+import { makeModel, klass, NEVER, training } from "./parts_model.mjs";
+import { aliveByClass, compare, groupBy, treeOf } from "../../analyzer/view/html/page/src/parts/groups.js";
 import { eachText, foldModules, foldNames, gather, parse } from "../../analyzer/view/html/page/src/parts/fold.js";
 import * as format from "../../analyzer/view/html/page/src/format.js";
 
@@ -104,4 +104,15 @@ test("the tree and the table fold alike at every moment, and sum to what is in u
         for (const all of [rows, [activation]])
             assert.equal(all.reduce((sum, one) => sum + one.bytes, 0), model.state(change).used_bytes);
     });
+});
+
+test("differences of what is folded sum to the difference of two moments", () => {
+    const run = training(6, 4), model = makeModel(run.classes, run.allocations, run), last = model.changes - 1;
+    for (const [by, fold] of [["module", foldModules], ["owner", foldNames]]) {
+        const rows = fold(compare(groupBy(aliveByClass(model, model.peak), by), groupBy(aliveByClass(model, last), by)));
+        assert.ok(rows.some((row) => row.count > 1));
+        assert.equal(rows.reduce((sum, row) => sum + row.change, 0), model.state(last).used_bytes - model.state(model.peak).used_bytes);
+        for (const row of rows)
+            assert.equal(row.change, row.b - row.a);
+    }
 });

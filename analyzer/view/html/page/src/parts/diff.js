@@ -3,10 +3,10 @@
 import { h, name, clear, select, swatch, visible } from "../dom.js";
 import { categoryLabel, deviceOf, openRun } from "./view.js";
 import { documentPart, emptyState } from "./findings.js";
-import { foldModules, foldNames, eachText } from "./fold.js";
+import { eachText, foldModules, foldNames, joined } from "./fold.js";
 import { follow, link } from "./groups.js";
 import { stepsChart } from "./diff_steps.js";
-import { column, createTable, leavesOf } from "./table.js";
+import { column, createTable } from "./table.js";
 import { createTreemap } from "./treemap.js";
 
 // The list in the document, what it is by, and the way of "Who" that shows the same.
@@ -19,19 +19,16 @@ const WAYS = [
 export function changesOf(list, way) {
     const nodes = list.map((row, i) => ({
         key: `${i} ${row.name}`, name: row.name, bytes: Math.abs(row.change_bytes), a: row.a_bytes, b: row.b_bytes, change: row.change_bytes,
-        kind: row.kind, row
+        kind: row.kind, categories: new Map(Object.entries(row.categories || {})), row
     }));
     const fold = { modules: foldModules, owners: foldNames }[way] ?? ((some) => some);
     return [1, -1, 0].map((sign) => fold(nodes.filter(({ change }) => Math.sign(change) === sign), `in ${sign}`));
 }
 
 function treeOf(grown, shrunk) {
-    const side = (title, nodes, sign) => {
-        const bytes = nodes.reduce((sum, node) => sum + node.bytes, 0);
-        return { key: title, name: title, level: "side", bytes, change: sign * bytes, children: new Map(nodes.map((node) => [node.key, node])) };
-    };
-    const sides = [side("Grown", grown, 1), side("Shrunk", shrunk, -1)];
-    const root = { key: "", name: "", bytes: sides[0].bytes + sides[1].bytes, children: new Map(sides.map((one) => [one.key, one])) };
+    const sides = [["Grown", grown], ["Shrunk", shrunk]].filter(([, nodes]) => nodes.length)
+        .map(([key, nodes]) => joined(nodes, { key, name: key, level: "side" }));
+    const root = sides.length ? joined(sides, { key: "", name: "", level: "" }) : { key: "", name: "", bytes: 0 };
     link(root);
     return root;
 }
@@ -51,13 +48,8 @@ function columns(context, way) {
     if (way === "lines")
         list.push(column("phase", "Allocated in", "text", (row) => row.row.phase));
     if (way !== "categories")
-        list.push(column("of", "Of", "text", (row) => {
-            const sums = {};
-            for (const leaf of leavesOf([row]))
-                for (const [one, bytes] of Object.entries(leaf.row.categories || {}))
-                    sums[one] = (sums[one] || 0) + bytes;
-            return Object.entries(sums).map(([one, bytes]) => `${categoryLabel(context.model, one)} ${context.format.change(bytes)}`).join(", ");
-        }));
+        list.push(column("of", "Of", "text", ({ categories }) =>
+            [...categories].map(([one, bytes]) => `${categoryLabel(context.model, one)} ${context.format.change(bytes)}`).join(", ")));
     return list;
 }
 

@@ -5,6 +5,7 @@ import { createCanvas } from "./canvas.js";
 import { showInTimeline, stepFacts } from "./view.js";
 
 const LOW = 16, HIGH = 14; // below and above the picture, for its numbers
+const MOST = 1000;         // columns
 
 /** [first, last, of each run the peak by step − first, NaN = no such step], or null where both have none. */
 export function peaksOf(runs) {
@@ -19,8 +20,8 @@ export function peaksOf(runs) {
 }
 
 /* Where there are more steps than columns, each column is its largest. */
-function columnsOf(peaks, most) {
-    const count = Math.max(1, Math.min(peaks.length, most)), columns = new Float64Array(count).fill(NaN);
+function columnsOf(peaks) {
+    const count = Math.min(peaks.length, MOST), columns = new Float64Array(count).fill(NaN);
     peaks.forEach((bytes, i) => {
         const column = Math.floor((i * count) / peaks.length);
         if (!(columns[column] >= bytes))
@@ -32,7 +33,7 @@ function columnsOf(peaks, most) {
 /** runs: the steps of A and of B without those before the first -> { element, redraw(), destroy() } */
 export function stepsChart(context, runs) {
     const { format, colours, model } = context, [first, last, peaks] = peaksOf(runs), most = greatest(peaks.map((run) => greatest(run, 1)));
-    const hint = h("p", { class: "vp-hover", "aria-hidden": "true" }), drawn = new Map();
+    const hint = h("p", { class: "vp-hover", "aria-hidden": "true" }), drawn = peaks.map(columnsOf);
     let at = first;
 
     const canvas = createCanvas({
@@ -53,13 +54,11 @@ export function stepsChart(context, runs) {
 
     function draw(pen, width, height) {
         const count = last - first + 1, foot = height - LOW, toX = (column, columns) => (column / columns) * width;
-        if (drawn.get("width") !== width)
-            [["width", width], ...peaks.map((run, i) => [i, columnsOf(run, width)])].forEach(([key, value]) => drawn.set(key, value));
         pen.font = "11px system-ui, sans-serif";
         pen.fillStyle = colours.css("--lane-a");
         pen.fillRect(toX(at - first, count), HIGH, Math.max(1, width / count), foot - HIGH);
-        peaks.forEach((_, run) => {
-            const columns = drawn.get(run), y = (bytes) => foot - (bytes / most) * (foot - HIGH - 2);
+        drawn.forEach((columns, run) => {
+            const y = (bytes) => foot - (bytes / most) * (foot - HIGH - 2);
             pen.strokeStyle = colours.css(run ? "--accent" : "--fg");
             pen.lineWidth = run ? 2 : 1.5;
             pen.setLineDash(run ? [] : [4, 3]);

@@ -9,7 +9,7 @@ const SMALL = 0.004; // of what contains it
 const LEVELS = 32;
 const SUMMED = ["bytes", "blocks", "a", "b", "change", "blocksB"];
 
-/** "layers.3.mlp" as { texts: ["layers.", ".mlp"], numbers: [3] }: what stands around the numbers that tell instances apart. */
+/** "layers.3.mlp" as { texts: ["layers.", ".mlp"], numbers: [3] }: the numbers that tell instances apart, and what is around. */
 export function parse(name) {
     if (!parsed.has(name))
         parsed.set(name, takeApart(name));
@@ -47,7 +47,7 @@ function commonName(nodes) {
 }
 
 /** Several nodes as one that contains them. */
-function joined(nodes, more) {
+export function joined(nodes, more) {
     const largest = nodes.reduce((most, node) => (node.bytes > most.bytes ? node : most));
     const all = { ...largest, count: 0, itself: false, entries: null, ...more, children: new Map(nodes.map((node) => [node.key, node])) };
     for (const field of SUMMED)
@@ -107,11 +107,9 @@ export function foldNames(nodes) {
 export function foldModules(nodes, mark = "in") {
     const root = { name: "", inside: new Map(), item: null };
     for (const node of nodes) {
-        const pieces = node.name.split(/(?=\.)|(?= > )/), levels = pieces.slice(0, LEVELS - 1);
-        if (pieces.length >= LEVELS)
-            levels.push(pieces.slice(LEVELS - 1).join(""));
+        const pieces = node.name.split(/(?=\.)|(?= > )/), rest = pieces.slice(LEVELS).join("");
         let at = root;
-        for (const piece of levels.length ? levels : [""]) {
+        for (const piece of rest ? [...pieces.slice(0, LEVELS), rest] : pieces.length ? pieces : [""]) {
             if (!at.inside.has(piece))
                 at.inside.set(piece, { name: at.name + piece, inside: new Map(), item: null });
             at = at.inside.get(piece);

@@ -251,8 +251,8 @@ export function link(node) {
 }
 
 /** category › modules, level by level › owner › line. Nodes: {key, name, level, category, parent, bytes, blocks, b, blocksB,
- * children: Map by key, entry, entries}, and what fold.js adds; children sum to their parents at both instants. `entriesB` null = one
- * instant only. A block of several tensors counts in the `blocks` of each owner, and once above. */
+ * children: Map by key, entry, entries}, and what fold.js adds; children sum to their parents at both instants.
+ * `entriesB` null = one instant only. A block of several tensors counts in the `blocks` of each owner, and once above. */
 export function treeOf(entriesA, entriesB) {
     const root = newNode("", "", null, null);
     [entriesA, entriesB || []].forEach((entries, side) => {

@@ -296,7 +296,7 @@ export function createTable(options) {
             columns = next;
             if (sort)
                 [sortId, descending] = sort;
-            if (!columns.some((column) => column.id === sortId))
+            if (sortId && !columns.some((column) => column.id === sortId))
                 [sortId, descending] = options.sort || [null, false];
         },
         select(key) {
