@@ -183,7 +183,7 @@ function headOf(trace, blobs, documents) {
         name: trace.name, file: `${trace.name}.vrt`, pid: 4711, command: "python train.py --batch 32", complete: true, losses: trace.losses ?? [],
         verdict: [`Peak ${(states.peakBytes / MIB).toFixed(2)} MiB in use. Most of it is activations.`, "No leak."],
         duration_ns: duration, events: trace.event, steps: Math.max(0, trace.steps.length - 1), allocations: allocations.length, changes: changes.length, tick_ns: tick,
-        devices: [{ index: trace.device, name: "Simulated GPU", total_bytes: 80 * 2 ** 30, peak_change: states.peak, end_change: changes.length - 1, has_blocks: true, median_peak_bytes: 0, median_duration_ns: 0,
+        devices: [{ index: trace.device, name: "Simulated GPU", total_bytes: 80 * 2 ** 30, peak_change: states.peak, end_change: changes.length - 1, has_blocks: true, served: ["served     2 requests"], median_peak_bytes: 0, median_duration_ns: 0,
             overview: states.overview }],
         categories: CATEGORIES.map((name) => ({ name, label: LABELS[name] ?? name })),
         marks: trace.marks ?? [], failed_requests: trace.failed_requests ?? [], blobs: {},

@@ -98,6 +98,7 @@ def test_opens_without_a_complaint_and_asks_nobody(driver, look, make):
         settle(driver)
         assert driver.execute_script("return document.querySelector('#panels > section').id") == f"panel-{tab}"
         assert not driver.execute_script("return document.querySelector('#panels .trouble')")
+        assert tab != "steps" or "served\n2 requests" in driver.find_element("id", "panels").text
     assert complaints(driver) == []
     assert all(name.startswith("blob:") for name in driver.execute_script("return performance.getEntriesByType('resource').map(e => e.name)"))
     assert driver.execute_script("return document.querySelectorAll('[onclick],[onload],[onerror]').length") == 0

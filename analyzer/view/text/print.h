@@ -16,6 +16,9 @@
 
 struct vt_report;
 
+/* One line for each paragraph, however long, without colour. */
+extern const struct vt_view_style vt_plain_style;
+
 /* A colour mark is VT_MARK and one code byte. */
 #define VT_MARK 0x0e
 #define VT_RESET                                                                                             \

@@ -15,7 +15,5 @@ struct vt_view_style {
     bool full;  /* everything after the first screen */
     bool brief; /* no pictures, and no hints for the command line */
 };
-/* One line for each paragraph, however long, without colour. */
-extern const struct vt_view_style vt_plain_style;
 
 #endif

@@ -33,21 +33,15 @@ export function rowsOf(head, format) {
         const refusals = trace.failed_requests.filter((one) => one.device === device.index), leak = device.leak_list?.find((one) => one.leak);
         const odd = outliers.find((one) => one.process === process && one.device === device.index);
         return {
-            key: `${index}/${device.index}`,
-            index,
-            trace,
-            device,
-            used,
-            odd,
-            refusals,
-            name: traceName(head, index),
+            key: `${index}/${device.index}`, index, trace, device, used, odd, refusals, name: traceName(head, index),
             gpu: `${gpu?.number ?? device.index} ${device.name || ""}${head.job?.nodes.length > 1 ? ` on ${process?.host ?? "?"}` : ""}`,
             start: process?.start_ns ?? 0,
             state: process && !trace.complete ? process.outcome : trace.complete ? trace.losses?.[0] || "complete" : "incomplete",
             peak: used.length ? greatest(used) : null,
             driver: device.overview ? mostGiven(device.overview) : null,
             leak: leak?.bytes_per_step ?? null,
-            what: [odd?.text, leak ? `leak: ${format.bytes(leak.bytes_per_step)} per step` : "", refusals.length ? "out of memory" : ""].filter(Boolean).join(" · ")
+            what: [odd?.text, leak && `leak: ${format.bytes(leak.bytes_per_step)} per step`, refusals.length && "out of memory"]
+                .filter(Boolean).join(" · ")
         };
     }));
     return rows.sort((a, b) => (order.get(a.trace.file) ?? 0) - (order.get(b.trace.file) ?? 0));
