@@ -289,6 +289,8 @@ def test_a_double_click_zooms_to_the_step(driver, look, make):
 
 
 def test_back_goes_to_what_was_seen_before(driver, look, make):
+    first = driver.current_window_handle
+    driver.switch_to.new_window("tab")  # a history of its own: it counts to 50 only
     look(make("plain"))
     wait(driver, "return location.hash")
     start, entries = driver.execute_script("return location.hash"), driver.execute_script("return history.length")
@@ -310,6 +312,8 @@ def test_back_goes_to_what_was_seen_before(driver, look, make):
     driver.forward()
     driver.forward()
     wait(driver, "return vramtrace.store.get().tab === 'map'")
+    driver.close()
+    driver.switch_to.window(first)
 
 
 def test_link_and_picture_are_copied(driver, look, make):
