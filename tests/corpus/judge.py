@@ -279,7 +279,8 @@ def judge_oom(folder, name, codes):
     if program.expected.get("cause") not in (None, cause["kind"]):
         wrong.append(f"cause {cause['kind']}, expected {program.expected['cause']}")
     line = cause.get("line") or {}
-    for key, text in (("cause contains", f"{cause['kind']} {cause['what']} {cause.get('holder') or ''} {pathlib.Path(line.get('file', '')).name}:{line.get('line')}"),
+    place = f"{pathlib.Path(line.get('file', '')).name}:{line.get('line')}"
+    for key, text in (("cause contains", f"{cause['kind']} {cause['what']} {cause.get('holder') or ''} {place}"),
                       ("remedy contains", cause["remedy"])):
         if key in program.expected and not any(word in text.lower() for word in program.words(key)):
             wrong.append(f"{key.split()[0]}: expected {program.words(key)}")

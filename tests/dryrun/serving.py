@@ -97,17 +97,19 @@ def count(folder, python, row):
     """(category, what the engine's objects hold, what the report says) of each, in bytes, and of all."""
     model, gpu, arguments = row
     make_model(folder / "model", python, model)
-    done = dry.dry(folder, [python, HERE / "programs" / "serve_truth.py", folder / "model", *arguments.split()], "--gpu", gpu, "--time", "900",
-                   timeout=1200)
+    done = dry.dry(folder, [python, HERE / "programs" / "serve_truth.py", folder / "model", *arguments.split()], "--gpu", gpu,
+                   "--time", "900", timeout=1200)
     counted = json.loads(next(line for line in done.output.splitlines() if line.startswith('{"truth"')))
     shown = subprocess.check_output([dry.PROGRAM, "report", "--json", "--at", "mark:truth", done.trace], text=True)
     device = json.loads(shown)["devices"][0]["at"]
     held = {name: device["categories"].get(name, 0) for name in ("parameter", "buffer", "kv_cache")}
     rows = [(name, counted["truth"][name], size) for name, size in held.items()]
     # Workspaces of libraries are held by no Python object.
-    rest = {name: size for name, size in device["categories"].items() if size and name not in (*held, "workspace", "context", "cached", "host_pinned")}
+    rest = {name: size for name, size in device["categories"].items()
+            if size and name not in (*held, "workspace", "context", "cached", "host_pinned")}
     rows += [(f"the engine's state ({', '.join(rest)})", counted["truth"]["rest"], sum(rest.values())),
-             ("held by no object: workspace", counted["allocated"] - sum(counted["truth"].values()), device["categories"].get("workspace", 0))]
+             ("held by no object: workspace", counted["allocated"] - sum(counted["truth"].values()),
+              device["categories"].get("workspace", 0))]
     return [*rows, ("all (torch's counter)", counted["allocated"], device["block_bytes"])]
 
 
@@ -147,7 +149,8 @@ def main():
             rows = count(pathlib.Path(folder), arguments.python, row)
             print(f"\n{name}, MiB:\n\n| what | the engine's objects | ours | |\n|---|--:|--:|--:|")
             for what, true, ours in rows:
-                print(f"| {what} | {true / 2**20:,.2f} | {ours / 2**20:,.2f} | {100 * (ours / true - 1) if true else 0:+.2f} % |", flush=True)
+                apart = f"{100 * (ours / true - 1) if true else 0:+.2f} %"
+                print(f"| {what} | {true / 2**20:,.2f} | {ours / 2**20:,.2f} | {apart} |", flush=True)
     for name, row in SERVED.items():
         if arguments.names and name not in arguments.names:
             continue

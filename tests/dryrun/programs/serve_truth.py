@@ -44,7 +44,8 @@ def main():
     named = {address for found in held.values() for address in found}
     held["rest"] = {address: size for address, size in storages(thing for thing in gc.get_objects() if type(thing) is torch.Tensor).items()
                     if address not in named}
-    print(json.dumps({"truth": {name: sum(found.values()) for name, found in held.items()}, "allocated": torch.cuda.memory_allocated()}), flush=True)
+    print(json.dumps({"truth": {name: sum(found.values()) for name, found in held.items()}, "allocated": torch.cuda.memory_allocated()}),
+          flush=True)
 
 
 if __name__ == "__main__":
