@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
+import { growthOf } from "../../analyzer/view/html/page/src/growing.js";
 import { Model, TraceData } from "../../analyzer/view/html/page/src/model.js";
 import { Reader } from "../../analyzer/view/html/page/src/reader.js";
 import { groupsOf, leftOf, runsOf } from "../../analyzer/view/html/page/src/whatif.js";
@@ -43,3 +44,10 @@ for (const groups of [[[0]], [[0], [1]], [[0, 1], [2]]])
             }
         assert.equal(leftOf(runs, 500, 500, states[499].blocks), left[499]);
     });
+
+test("a cache that grows, as the report says it", async () => {
+    const inference = { kv_cache_bytes_per_call: 196608, calls_that_fit: 4131, fit: "at least" };
+    const device = { index: 0, leaks: 0, overview: { categories: { kv_cache: [0, 5] } } };
+    const found = await growthOf({ device, categories: [{ name: "kv_cache" }], document: async () => ({ devices: [{ index: 0, inference }] }) });
+    assert.deepEqual(found.map(({ text }) => text), ["KV cache: +192 KiB per call, GPU full after at least 4,131 more calls"]);
+});

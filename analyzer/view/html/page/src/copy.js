@@ -5,19 +5,6 @@ import { allOf, byId, clear, h as el } from "./dom.js";
 const EDGE = 16;
 const LINE = 20;
 
-async function copyText(text) {
-    try {
-        await navigator.clipboard.writeText(text);
-    } catch { // not allowed here: the older way, which a click may always go
-        const area = el("textarea", { class: "hidden" });
-        area.value = text;
-        document.body.append(area);
-        area.select();
-        document.execCommand("copy");
-        area.remove();
-    }
-}
-
 // The text in lines of a width.
 function wrap(context, text, width) {
     const lines = [""];
@@ -85,8 +72,8 @@ export function listenToCopies(page) {
     };
     byId("copy-link").addEventListener("click", async () => {
         page.address.write(page.store.get(), page.model);
-        await copyText(location.href);
-        say("Link copied.");
+        const done = await navigator.clipboard?.writeText(location.href).then(() => true, () => false);
+        say(done ? "Link copied." : "The address bar has the link: this browser does not let the page copy it.");
     });
     byId("copy-picture").addEventListener("click", async () => {
         page.store.set({ shown: true }); // a strip has no picture

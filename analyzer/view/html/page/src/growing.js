@@ -21,7 +21,8 @@ async function leaksOf(model) {
         return null;
     const full = found[0].forecast_step ? `, GPU full at ${forecastText(model, found[0].forecast_step)}` : "";
     const runs = runsOf(model, groupsOf(numbers, report.advice));
-    return { colour: "--alarm", runs, text: `leak: ${format.change(found.reduce((sum, leak) => sum + leak.bytes_per_step, 0))} per step${full}` };
+    const kept = found.reduce((sum, leak) => sum + leak.bytes_per_step, 0);
+    return { colour: "--alarm", runs, text: `leak: ${format.change(kept)} per step${full}` };
 }
 
 async function cacheOf(model, category) {
@@ -49,7 +50,8 @@ export function drawGrowth(timeline, context) {
         return;
     growth.found.filter(({ runs }) => runs || !picture.whole).forEach(({ colour, runs, category, text }, row) => { // a category has no place among other bands
         const band = new Path2D();
-        const put = (column, high, low) => band.rect(area.left + column * wide, timeline.toY(high), wide + 0.25, timeline.toY(low) - timeline.toY(high));
+        const put = (column, high, low) =>
+            band.rect(area.left + column * wide, timeline.toY(high), wide + 0.25, timeline.toY(low) - timeline.toY(high));
         if (runs)
             eachLeft(timeline, runs, (column, used, left) => left < used && put(column, used, left));
         for (let column = 0; column < picture.count && !runs; column++) {

@@ -58,7 +58,8 @@ export function leftOf({ starts, saved, peaks, largest }, low, high, most) {
     if (first === last)
         return most - saved[first];
     const within = largest.among(first + 1, last);
-    return Math.max(Math.min(peaks[first], most - saved[first]), Math.min(peaks[last], most - saved[last]), within < 0 ? -Infinity : peaks[within]);
+    const ends = [first, last].map((run) => Math.min(peaks[run], most - saved[run]));
+    return Math.max(...ends, within < 0 ? -Infinity : peaks[within]);
 }
 
 /** For each column of the timeline's picture: what is used, and what of it is left. `visit(column, used, left)` */

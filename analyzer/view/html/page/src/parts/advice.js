@@ -31,7 +31,8 @@ function whatIf(advice, context) {
     };
     say(store.get().whatif);
     const box = (number) => h("label", { class: "vp-tick" },
-        h("input", { type: "checkbox", "aria-label": `What if: ${advice[number].what}`, checked: ticked.has(number), onchange: (event) => tick(number, event.target.checked) }), "What if");
+        h("input", { type: "checkbox", "aria-label": `What if: ${advice[number].what}`, checked: ticked.has(number),
+            onchange: (event) => tick(number, event.target.checked) }), "What if");
     return { said, box };
 }
 
@@ -45,7 +46,8 @@ function draw(root, document, context) {
         return;
     const event = model.eventOf(peakOf(model)), { said, box } = whatIf(advice, context);
     root.append(h("p", { class: "vp-muted" },
-                    "Predicted reduction of the peak, ", h("span", explained("savings", true), "each by itself"), ". Tick what you would do: the timeline shows what would be left."), said,
+                    "Predicted reduction of the peak, ", h("span", explained("savings", true), "each by itself"),
+                    ". Tick some: the timeline shows what would be left."), said,
         ...advice.map((item, number) => card({
             heading: name(item.what, "vp-wrap"),
             figure: `−${format.bytes(item.bytes)} · ${format.percent(item.share, 1)}`,

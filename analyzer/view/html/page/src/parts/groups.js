@@ -108,7 +108,8 @@ export function stacksName(klass) {
     if (stack.some(isPython) || !forward.some(isPython))
         return `${name}, backward of ${other}`;
     const { function: called, file, line } = tellingFrames(forward)[0], own = file === place?.file && line === place.line;
-    return `${operator || frameName(stack[0] ?? {})}, backward of ${own ? place.name : `${called} ← ${place?.name.replace(/ \S+$/, "")}`}`;
+    const made = own ? place.name : `${called} ← ${place?.name.replace(/ \S+$/, "")}`;
+    return `${operator || frameName(stack[0] ?? {})}, backward of ${made}`;
 }
 
 const classOf = (klass) => (klass.module && klass.module_class) || "";
