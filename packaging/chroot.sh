@@ -29,6 +29,12 @@ chroot_make() {
     name=$chroot_cache/$suite-$({ printf '%s\n' "$@" | sort && cat "$script"; } | sha256sum | cut -c 1-12)
     [ ! -e "$folder" ] || { chroot_say "$folder exists"; return 1; }
     mkdir -p "$chroot_cache" "$folder" || return 1
+    (flock 9 && chroot_fill "$folder" "$suite" "$name" "$script" "$@") 9>"$name.lock" # another may be making the same
+}
+
+chroot_fill() {
+    local folder=$1 suite=$2 name=$3 script=$4
+    shift 4
     [ ! -e "$name.tar.zst" ] || { tar -C "$folder" -xf "$name.tar.zst" && return; }
     chroot_say "making $suite with: ${*:-nothing more}"
     if [ $# = 0 ]; then

@@ -252,17 +252,17 @@ setup_install_torch() { # SIZE WHAT...
     printf '%s' "$*" >"$setup_venv/.torch"
 }
 
-# setup_build BUILD TARGET FILE OPTION...: configures BUILD with these options of meson unless it can make FILE already, then
-# builds TARGET. A folder that an interrupted configuration left is configured anew; what is compiled in it stays.
+# setup_build BUILD TARGETS FILE OPTION...: configures BUILD with these options of meson unless it can make FILE already, then
+# builds TARGETS. A folder that an interrupted configuration left is configured anew; what is compiled in it stays.
 setup_build() {
-    local build=$1 target=$2 file=$3
+    local build=$1 targets=$2 file=$3
     shift 3
     { grep -qs "^build $file" "$build/build.ninja" && grep -qF "$VRAMTRACE_CUDA_INCLUDE" "$build/build.ninja"; } ||
         setup_configure "$build" -Ddriver_include="$VRAMTRACE_CUDA_INCLUDE" "$@" || return 1
     if [ -t 2 ]; then
-        ninja -C "$build" "$target" >&2
+        ninja -C "$build" $targets >&2
     else # a line for every fiftieth file, and what is not progress
-        (set -o pipefail && ninja -C "$build" "$target" | {
+        (set -o pipefail && ninja -C "$build" $targets | {
             count=0
             while IFS= read -r line; do
                 [[ $line != \[* ]] || [ $((count++ % 50)) = 0 ] && echo "$line"
