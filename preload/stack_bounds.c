@@ -29,8 +29,7 @@ static uintptr_t page_bytes(void)
     return (uintptr_t)sysconf(_SC_PAGESIZE);
 }
 
-/* All pages from `low` to the one before `high`. */
-static bool all_readable(uintptr_t low, uintptr_t high)
+bool vt_stack_is_readable(uintptr_t low, uintptr_t high)
 {
     const uintptr_t bytes = page_bytes();
     if (atomic_load_explicit(&under_valgrind, memory_order_relaxed))
@@ -59,7 +58,8 @@ static bool find_own(uintptr_t stack_pointer)
     const uintptr_t tops[] = {(uintptr_t)pthread_self(), getauxval(AT_RANDOM)};
     for (unsigned i = 0; i < sizeof tops / sizeof *tops; i++)
         if (tops[i] - stack_pointer < OWN_STACK_MAXIMUM_BYTES &&
-            all_readable(stack_pointer, own.high == tops[i] && own.low > stack_pointer ? own.low : tops[i])) {
+            vt_stack_is_readable(stack_pointer,
+                                 own.high == tops[i] && own.low > stack_pointer ? own.low : tops[i])) {
             own = (struct vt_stack_bounds){stack_pointer & -page_bytes(), tops[i], true};
             return true;
         }
@@ -83,7 +83,7 @@ bool vt_stack_extend(struct vt_stack_bounds *bounds, uintptr_t address)
     if (bounds->end_known || address < bounds->low || address - bounds->low > EXTEND_MAXIMUM_BYTES)
         return false;
     const uintptr_t page = page_bytes(), end = (address + sizeof(uint64_t) + page - 1) & -page;
-    if (!all_readable(bounds->high, end))
+    if (!vt_stack_is_readable(bounds->high, end))
         return false;
     bounds->high = end;
     return true;
