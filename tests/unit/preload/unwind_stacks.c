@@ -274,8 +274,8 @@ static void coroutines(void)
 static void generated_code(void)
 {
 #if defined __aarch64__
-    static const uint32_t code[] = {0xa9bf7bfd, 0x910003fd, 0xd63f0000,
-                                    0xa8c17bfd, 0xd65f03c0}; /* stp, mov, blr x0, ldp, ret */
+    static const uint32_t code[] = {0xa9bf7bfd, 0x910003fd, 0xd63f0000, 0xa8c17bfd,
+                                    0xd65f03c0}; /* stp, mov, blr x0, ldp, ret */
 #else
     static const uint8_t code[] = {0x55, 0x48, 0x89, 0xe5,
                                    0xff, 0xd7, 0x5d, 0xc3}; /* push, mov, call *rdi, pop, ret */
