@@ -46,6 +46,7 @@ if setup_gpu; then export VRAMTRACE_RUN=; else
     export VRAMTRACE_RUN="$PWD/simulate/run.sh"
 fi
 step "order of memory" ./tests/faults/ordered.sh
+[ "$mode" = quick ] || step "AArch64 under qemu" ./tests/aarch64/run.sh
 # The recorder as another compiler makes it, in the hosts that would notice it.
 clang_build() {
     local folder=$VRAMTRACE_BUILD-clang

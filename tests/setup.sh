@@ -51,7 +51,7 @@ setup_debuggers="gdb valgrind nodejs default-jdk-headless"
 
 setup_cross="gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user-static"
 setup_aarch64_packages="libc6-dev libzstd-dev libdw-dev libelf-dev libcjson-dev libxxhash-dev libdeflate-dev libprotobuf-c-dev libsqlite3-dev
-    libncurses-dev libcriterion-dev libssl3 python3-dev python3-pytest python3-venv binutils bash coreutils"
+    libncurses-dev libcriterion-dev libssl3 python3-dev python3-pytest python3-venv binutils bash coreutils grep sed"
 
 setup_browser_packages="chromium chromium-driver nodejs node-typescript golang-go"
 setup_readers_packages="axe-core-python==0.1.0 dask==2026.8.0 distributed==2026.8.0 duckdb==2.0.0 jsonschema==4.26.0 mcp==2.3.0 mypy==2.4.1 numpy oxlint==1.89.0 pandas==3.1.1 pillow prometheus-client==0.26.0 protobuf==7.36.2
@@ -128,6 +128,7 @@ setup_make_aarch64() { # SUITE
     for package in "$apt"/archives/*.deb; do
         dpkg-deb --fsys-tarfile "$package" | tar -x --no-same-owner --keep-directory-symlink -C "$part" || return 1
     done
+    ln -sf bash "$part/usr/bin/sh" # a package's script would
     printf "[constants]\nsystem = '%s'\n" "$VRAMTRACE_AARCH64" >"$part/aarch64.ini"
     rm -rf "$apt" "$VRAMTRACE_AARCH64" && mv "$part" "$VRAMTRACE_AARCH64"
 }

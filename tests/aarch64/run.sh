@@ -57,14 +57,15 @@ short() {
 }
 
 long() {
+    local -a units
     make_build all
     [ -e "$VRAMTRACE_AARCH64/opt/torch/torch" ] || setup_aarch64_torch
-    by_qemu meson test -C "$build" --no-rebuild --print-errorlogs --suite unit $(meson test -C "$build" --list 2>/dev/null |
-        sed -n 's/^vramtrace:unit \/ //p' | grep -v -x -e digest -e chain -e reader) # these three want sanitizers
+    mapfile -t units < <(meson test -C "$build" --list 2>/dev/null | sed -n 's/^vramtrace:unit \/ //p' | grep -v -x -e digest -e chain) # sanitizers
+    by_qemu meson test -C "$build" --no-rebuild --print-errorlogs "${units[@]}" || failed="unit tests, "
     in_folder python3 -m pytest -q -p no:cacheprovider --durations=5 $(printf -- '--ignore=tests/golden/%s.py ' $not_here) tests/golden ||
-        failed="golden tests"
-    in_folder python3 -m pytest -q -p no:cacheprovider tests/torch/test_bytes.py -k "at_every_mark and mlp" || failed+=" training"
-    [ -z "${failed:-}" ] || { echo "FAILED: $failed"; exit 1; }
+        failed+="golden tests, "
+    in_folder python3 -m pytest -q -p no:cacheprovider tests/torch/test_bytes.py -k "at_every_mark and mlp" || failed+="training, "
+    [ -z "${failed:-}" ] || { echo "FAILED: ${failed%, }"; exit 1; }
 }
 
 setup_aarch64 || { echo "skipped"; exit 0; }
