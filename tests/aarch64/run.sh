@@ -12,6 +12,8 @@ cd "$(dirname "$0")/../.."
 source tests/setup.sh
 native=$(realpath "${VRAMTRACE_BUILD:-build}")
 build=$native-aarch64
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
 # Not under qemu: the start time in its /proc/self/stat is a tick off, it keeps memory of ended threads, and nothing can be traced.
 # Not in the folder: a compiler, mypy, our documents' other readers.
 not_here="test_control test_soak test_instructions test_python_checked test_docs"
@@ -36,15 +38,15 @@ in_folder() {
 
 make_build() { # TARGET...
     [ -f "$build/build.ninja" ] || meson setup "$build" --cross-file packaging/aarch64.ini --cross-file "$VRAMTRACE_AARCH64/aarch64.ini" \
-        -Dtests=true -Ddriver_include="$VRAMTRACE_CUDA_INCLUDE" >"$build.log" || { tail -n 20 "$build.log"; exit 1; }
-    ninja -C "$build" "$@" >"$build.log" || { tail -n 40 "$build.log"; exit 1; }
-    ! grep -A 5 "warning:" "$build.log" || { echo "the build warns"; exit 1; }
+        -Dtests=true -Ddriver_include="$VRAMTRACE_CUDA_INCLUDE" >"$log" || { tail -n 20 "$log"; exit 1; }
+    ninja -C "$build" "$@" >"$log" || { tail -n 40 "$log"; exit 1; }
+    ! grep -A 5 "warning:" "$log" || { echo "the build warns"; exit 1; }
 }
 
 stacks() { # each program says "KIND ok", or what differs from libgcc's walk
     for program in "$build"/tests/unit/preload/unwind_stacks_{plain,optimized,signed,signed_b}; do
-        by_qemu "$program" >"$build.log" || { cat "$build.log"; exit 1; }
-        echo "${program##*/}: $(grep -c " ok, " "$build.log") kinds of stacks"
+        by_qemu "$program" >"$log" || { cat "$log"; exit 1; }
+        echo "${program##*/}: $(grep -c " ok, " "$log") kinds of stacks"
     done
 }
 
