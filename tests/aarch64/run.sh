@@ -31,7 +31,7 @@ in_folder() {
         for folder in /proc /sys /dev /tmp "$source" "$build"; do
             mkdir -p "$root$folder" && mount --rbind "$folder" "$root$folder" || exit 1
         done
-        exec chroot "$root" env -i --chdir="$source" PATH=/usr/bin HOME=/root LANG=C.UTF-8 PYTHONPATH=/opt/torch PYTHONDONTWRITEBYTECODE=1 \
+        exec chroot "$root" env -i --chdir="$source" PATH=/usr/bin HOME=/root LANG=C.UTF-8 PYTHONPATH=/opt/torch PYTHONPYCACHEPREFIX=/var/cache/python \
             VRAMTRACE_BUILD="$build" VRAMTRACE_RUN="$source/simulate/run.sh" VRAMTRACE_PYTHON=/usr/bin/python3 "$@"' \
         in_folder "$VRAMTRACE_AARCH64" "$PWD" "$build" "$@"
 }
