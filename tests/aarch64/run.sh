@@ -71,6 +71,7 @@ long() {
 }
 
 setup_aarch64 || { echo "skipped"; exit 0; }
+by_qemu true || { echo "skipped: no user namespace here in which the kernel starts programs by qemu (Linux 6.7)"; exit 0; }
 setup_cuda_headers
 export QEMU_LD_PREFIX=$VRAMTRACE_AARCH64
 case ${1:-short} in
