@@ -40,7 +40,7 @@ chroot_run "$folder/root" env PATH=/venv/bin:/usr/bin:/bin SOURCE_DATE_EPOCH="$e
     # A program that needs more than the C library would be replaced by a Python script that starts it.
     python -m zipfile -e /linked/*.whl /check
     if readelf -d /check/*.data/scripts/vramtrace /check/*.data/data/lib/vramtrace/*.so | grep NEEDED |
-        grep -v "\[\(lib\(c\|m\|dl\|pthread\|rt\)\|ld-linux-x86-64\)\.so\.[0-9]\]"; then
+        grep -v "\[\(lib\(c\|m\|dl\|pthread\|rt\)\|ld-linux-x86-64\|ld-linux-aarch64\)\.so\.[0-9]\]"; then
         echo "these libraries are not linked in: have their static ones" >&2
         exit 1
     fi

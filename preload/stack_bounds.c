@@ -8,7 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { PAGE_BYTES = 4096, OWN_STACK_MAXIMUM_BYTES = 16 << 20, EXTEND_MAXIMUM_BYTES = 1 << 20 };
+enum { OWN_STACK_MAXIMUM_BYTES = 16 << 20, EXTEND_MAXIMUM_BYTES = 1 << 20 };
 
 /* The kernel reads the mask before it notices that ~0 is no valid action: EFAULT if the mask is not
  * readable, else EINVAL, and nothing happens. Every sandbox allows this call. */
@@ -24,12 +24,17 @@ void vt_stack_bounds_start(bool is_under_valgrind)
     atomic_store(&under_valgrind, is_under_valgrind);
 }
 
-/* All pages from `low` to the one before `high`. */
-static bool all_readable(uintptr_t low, uintptr_t high)
+static uintptr_t page_bytes(void)
 {
+    return (uintptr_t)sysconf(_SC_PAGESIZE);
+}
+
+bool vt_stack_is_readable(uintptr_t low, uintptr_t high)
+{
+    const uintptr_t bytes = page_bytes();
     if (atomic_load_explicit(&under_valgrind, memory_order_relaxed))
         return true;
-    for (uintptr_t page = low & -(uintptr_t)PAGE_BYTES; page < high; page += PAGE_BYTES)
+    for (uintptr_t page = low & -bytes; page < high; page += bytes)
         if (!is_readable(page))
             return false;
     return true;
@@ -53,8 +58,9 @@ static bool find_own(uintptr_t stack_pointer)
     const uintptr_t tops[] = {(uintptr_t)pthread_self(), getauxval(AT_RANDOM)};
     for (unsigned i = 0; i < sizeof tops / sizeof *tops; i++)
         if (tops[i] - stack_pointer < OWN_STACK_MAXIMUM_BYTES &&
-            all_readable(stack_pointer, own.high == tops[i] && own.low > stack_pointer ? own.low : tops[i])) {
-            own = (struct vt_stack_bounds){stack_pointer & -(uintptr_t)PAGE_BYTES, tops[i], true};
+            vt_stack_is_readable(stack_pointer,
+                                 own.high == tops[i] && own.low > stack_pointer ? own.low : tops[i])) {
+            own = (struct vt_stack_bounds){stack_pointer & -page_bytes(), tops[i], true};
             return true;
         }
     foreign = stack_pointer >> FOREIGN_SHIFT;
@@ -76,8 +82,8 @@ bool vt_stack_extend(struct vt_stack_bounds *bounds, uintptr_t address)
         return false;
     if (bounds->end_known || address < bounds->low || address - bounds->low > EXTEND_MAXIMUM_BYTES)
         return false;
-    uintptr_t end = (address + sizeof(uint64_t) + PAGE_BYTES - 1) & -(uintptr_t)PAGE_BYTES;
-    if (!all_readable(bounds->high, end))
+    const uintptr_t page = page_bytes(), end = (address + sizeof(uint64_t) + page - 1) & -page;
+    if (!vt_stack_is_readable(bounds->high, end))
         return false;
     bounds->high = end;
     return true;

@@ -19,6 +19,9 @@ struct vt_stack_bounds {
 /* The bounds for a walk of the calling thread that starts at `stack_pointer`. */
 struct vt_stack_bounds vt_stack_bounds_of(uintptr_t stack_pointer);
 
+/* Whether the kernel can read all pages from `low` to the one before `high`. Valgrind: always true. */
+bool vt_stack_is_readable(uintptr_t low, uintptr_t high);
+
 bool vt_stack_extend(struct vt_stack_bounds *bounds, uintptr_t address);
 
 /* Reads the word at `address`. False if it is out of bounds, or not readable. */

@@ -73,6 +73,8 @@ else
     beside ordered pythons
 fi
 
+[ "$mode" = quick ] || step "AArch64 under qemu" ./tests/aarch64/run.sh
+
 bare_machines() {
     (. packaging/chroot.sh && chroot_check) || { echo "skipped"; return 0; }
     ./tests/bare/run.sh --short

@@ -19,6 +19,8 @@
 #                      environments: tests/frameworks runs them, and is skipped without
 # setup_paddle_gpu     PaddlePaddle for GPUs (0.8 GB to load, 4 GB on disk): one more test of tests/frameworks
 # setup_megengine      MegEngine's last wheel (0.9 GB to load, 1.4 GB on disk), which needs Python 3.10: one more test of tests/frameworks
+# setup_aarch64        sets VRAMTRACE_AARCH64, a folder with Debian's libraries and Python for AArch64 (0.3 GB) and an aarch64.ini for
+#                      meson, and installs the cross compiler and qemu: tests/aarch64/run.sh. On Debian alone
 # setup_job_launchers  Ray and DeepSpeed (0.2 GB to load) in a folder beside PyTorch's: tests/torch/test_launched.py, skipped without
 # setup_workers        sets setup_workers, options of pytest for as many processes as there are cores
 # setup_trainers       setup_torch, and into the same environment pytest and what people train with on top of PyTorch
@@ -46,6 +48,10 @@ setup_test_debian_packages="python3-dev libcriterion-dev debootstrap zstd"
 setup_allocators="libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0 g++ strace clang libclang-rt-dev less"
 setup_launchers="openmpi-bin mpich slurm-wlm" # of jobs of many ranks
 setup_debuggers="gdb valgrind nodejs default-jdk-headless"
+
+setup_cross="gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user-static"
+setup_aarch64_packages="libc6-dev libzstd-dev libdw-dev libelf-dev libcjson-dev libxxhash-dev libdeflate-dev libprotobuf-c-dev libsqlite3-dev
+    libncurses-dev libcriterion-dev libssl3 python3-dev python3-pytest python3-venv binutils bash coreutils grep sed"
 
 setup_browser_packages="chromium chromium-driver nodejs node-typescript golang-go"
 setup_readers_packages="axe-core-python==0.1.0 dask==2026.8.0 distributed==2026.8.0 duckdb==2.0.0 jsonschema==4.26.0 mcp==2.3.0 mypy==2.4.1 numpy oxlint==1.89.0 pandas==3.1.1 pillow prometheus-client==0.26.0 protobuf==7.36.2
@@ -96,6 +102,45 @@ setup_sharded_trainers_packages="annotated-types==0.8.0 deepspeed==0.19.8 einops
     ninja==1.13.2 py-cpuinfo==9.0.0 pydantic==2.14.3 pydantic_core==2.50.4 typing-inspection==0.4.5"
 
 setup_servers_packages="greenlet==3.5.6 gevent==26.9.0 gunicorn==27.0.1 uWSGI==2.0.31 ray==2.60.0"
+
+setup_aarch64() {
+    local missing suite
+    suite=$(. /etc/os-release && [ "$ID" = debian ] && echo "$VERSION_CODENAME") && missing=$(setup_not_installed $setup_cross) ||
+        { setup_say "AArch64's libraries are taken from Debian, by a Debian system; this is none"; return 1; }
+    [ -z "$missing" ] || setup_install $missing || return 1
+    export VRAMTRACE_AARCH64=$VRAMTRACE_CACHE/aarch64-$suite
+    [ -e "$VRAMTRACE_AARCH64/aarch64.ini" ] || setup_locked setup_run "downloading Debian's packages for AArch64" setup_make_aarch64 "$suite" ||
+        { setup_say "could not make $VRAMTRACE_AARCH64 ($(setup_why))"; return 1; }
+}
+
+# With an apt of its own, so that this system's knows nothing of another architecture; no package's script runs.
+setup_make_aarch64() { # SUITE
+    local part=$VRAMTRACE_AARCH64.part apt=$VRAMTRACE_AARCH64.apt folder package
+    local -a own=(apt-get -q -o "Dir::State=$apt" -o "Dir::State::status=$apt/status" -o "Dir::Cache=$apt" -o "Dir::Etc::sourcelist=$apt/sources"
+        -o Dir::Etc::sourceparts=- -o APT::Architecture=arm64 -o APT::Architectures::=arm64 -o "APT::Sandbox::User=$(id -un)")
+    [ -e "$VRAMTRACE_AARCH64/aarch64.ini" ] && return 0
+    rm -rf "$part"
+    mkdir -p "$apt"/{lists,archives}/partial || return 1
+    : >"$apt/status"
+    echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian $1 main" >"$apt/sources"
+    "${own[@]}" update && "${own[@]}" install -y --no-install-recommends --download-only $setup_aarch64_packages || return 1
+    for folder in bin lib sbin; do mkdir -p "$part/usr/$folder" && ln -s "usr/$folder" "$part/$folder"; done
+    for package in "$apt"/archives/*.deb; do
+        dpkg-deb --fsys-tarfile "$package" | tar -x --no-same-owner --keep-directory-symlink -C "$part" || return 1
+    done
+    ln -sf bash "$part/usr/bin/sh" # a package's script would
+    printf "[constants]\nsystem = '%s'\n" "$VRAMTRACE_AARCH64" >"$part/aarch64.ini"
+    rm -rf "$apt" "$VRAMTRACE_AARCH64" && mv "$part" "$VRAMTRACE_AARCH64"
+}
+
+# PyTorch as it is for AArch64's machines with a GPU, into that folder.
+setup_aarch64_torch() {
+    local version
+    setup_venv && version=$(echo "$VRAMTRACE_AARCH64"/usr/bin/python3.*[0-9]) &&
+        setup_pip "downloading PyTorch $setup_torch_version for AArch64 (0.4 GB)" install --no-compile --no-deps --only-binary :all: \
+            --python-version "${version##*python}" --platform manylinux_2_28_aarch64 --platform manylinux_2_17_aarch64 \
+            --target "$VRAMTRACE_AARCH64/opt/torch" "torch==$setup_torch_version" $setup_torch_needs
+}
 
 setup_test_packages() { setup_packages $setup_test_debian_packages; }
 

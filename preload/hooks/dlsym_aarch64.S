@@ -1,5 +1,4 @@
-/* void *dlsym(void *handle, const char *name); see dlsym_x86_64.S. Follows the AArch64 procedure call standard; not yet
- * run on such a machine. */
+/* void *dlsym(void *handle, const char *name); see dlsym_x86_64.S. Follows the AArch64 procedure call standard. */
     .text
     .globl dlsym
     .type dlsym, %function

@@ -18,8 +18,8 @@
 #define ALLOCATE _ZN3tsl12BFCAllocator11AllocateRawEmmRKNS_20AllocationAttributesE
 #define RELEASE _ZN3tsl12BFCAllocator13DeallocateRawEPv
 
-/* Called by us: X(field, result, parameters, symbol). A string is returned through a hidden pointer. */
-struct string { /* libstdc++'s */
+/* Called by us: X(field, result, parameters, symbol). */
+struct string { /* libstdc++'s; too large for registers, so C returns it in memory as C++ does */
     char *text;
     size_t bytes;
     char inside[16]; /* short text is stored here */
@@ -29,7 +29,7 @@ struct string { /* libstdc++'s */
     X(release, void, (void *, void *), VT_SYMBOL_NAME(RELEASE))                                              \
     X(block_bytes, size_t, (const void *, const void *), "_ZNK3tsl12BFCAllocator13AllocatedSizeEPKv")        \
     X(memory_type, int, (const void *), "_ZNK3tsl12BFCAllocator13GetMemoryTypeEv")                           \
-    X(name, void, (struct string *, void *), "_ZN3tsl12BFCAllocator4NameB5cxx11Ev")
+    X(name, struct string, (void *), "_ZN3tsl12BFCAllocator4NameB5cxx11Ev")
 #define X(field, result, parameters, symbol) typedef result field##_function parameters;
 METHODS(X)
 #undef X
@@ -60,14 +60,15 @@ static void look_up(void)
 /* From the allocator's name: "GPU_0_bfc". */
 static int8_t device_of(void *allocator)
 {
-    struct string name;
     int device = -1;
     if (!bfc.memory_type || !bfc.name || !bfc.block_bytes || bfc.memory_type(allocator) != MEMORY_OF_A_DEVICE)
         return -1;
-    bfc.name(&name, allocator);
-    if (name.bytes > 4 && memcmp(name.text, "GPU_", 4) == 0 && isdigit((unsigned char)name.text[4]))
-        device = atoi(name.text + 4);
-    if (name.text != name.inside)
+    struct string name = bfc.name(allocator);
+    const bool is_short = name.bytes < sizeof name.inside; /* a copy: its pointer may be to where it was */
+    const char *text = is_short ? name.inside : name.text;
+    if (name.bytes > 4 && memcmp(text, "GPU_", 4) == 0 && isdigit((unsigned char)text[4]))
+        device = atoi(text + 4);
+    if (!is_short)
         free(name.text);
     return device < (int)VT_MAX_DEVICES ? (int8_t)device : -1;
 }

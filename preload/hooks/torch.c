@@ -29,7 +29,7 @@
 #define LIBRARY "libtorch_cpu.so"
 #define AUTOGRAD_FUNCTIONS(X)                                                                                \
     X(peek_sequence, uint64_t, (void), "_ZN2at15sequence_number4peekEv")                                     \
-    X(current_node, void, (struct node_pointer *), "_ZN5torch8autograd16get_current_nodeEv")                 \
+    X(current_node, struct node_pointer, (void), "_ZN5torch8autograd16get_current_nodeEv")                   \
     X(current_graph_task, int, (void), "_ZN5torch8autograd25get_current_graph_task_idEv")                    \
     X(current_thread, uint64_t, (void), "_ZN2at14RecordFunction15currentThreadIdEv")
 
@@ -43,11 +43,13 @@ struct stream {
     uint64_t id;
 };
 
-/* The result of get_current_node, returned through a hidden pointer: a shared_ptr<Node>, or in newer
- * releases an intrusive_ptr<Node>, which is only the first word. */
+/* The result of get_current_node: a shared_ptr<Node>, or in newer releases an intrusive_ptr<Node>, which is
+ * only the first word. C++ returns what has a destructor in memory of the caller's. C does so with structures
+ * that are too large for registers, and passes the address in the same register. */
 struct node_pointer {
     char *node;
     char *control; /* libstdc++: vtable, then int uses, int weak uses */
+    char *never_set;
 };
 
 /* The two kinds, told apart by a function that takes one of them as an argument. If neither is found, nodes
@@ -172,11 +174,10 @@ static uint64_t own_torch_thread(void)
 }
 
 static uint64_t current_node_sequence(const struct node_layout *layout,
-                                      void (*current_node)(struct node_pointer *))
+                                      struct node_pointer (*current_node)(void))
 {
-    struct node_pointer current = {NULL, NULL};
+    const struct node_pointer current = current_node();
     uint64_t number, maker = 0;
-    current_node(&current);
     const char *counter = layout->counts_itself ? current.node : current.control;
     if (!current.node || !counter)
         return VT_SEQUENCE_NO_NUMBER;
@@ -193,7 +194,7 @@ static uint64_t current_node_sequence(const struct node_layout *layout,
 static uint64_t backward_sequence(void)
 {
     int (*graph_task)(void) = atomic_load_explicit(&torch.current_graph_task, memory_order_acquire);
-    void (*current_node)(struct node_pointer *) =
+    struct node_pointer (*current_node)(void) =
         atomic_load_explicit(&torch.current_node, memory_order_acquire);
     const struct node_layout *layout = atomic_load_explicit(&torch.node_layout, memory_order_acquire);
     int task = graph_task ? graph_task() : -1;

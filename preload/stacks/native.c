@@ -8,6 +8,7 @@
 
 #include "hash.h"
 #include "stacks/python_layout.h"
+#include "stacks/steps.h"
 #include "stacks/unloads.h"
 #include "stacks/unwind.h"
 
@@ -95,8 +96,6 @@ static inline __attribute__((always_inline)) bool take_address(struct walk *walk
     return true;
 }
 
-#if defined __x86_64__
-
 /* Recognises the interpreter also where its symbol does not cover it (parts placed elsewhere by the
  * compiler, or one function for each instruction): it is the frame around the entry frame. That frame was
  * taken already, so it is dropped. */
@@ -109,136 +108,10 @@ static inline bool ends_at_interpreter(struct walk *walk, uintptr_t stack, uintp
     return true;
 }
 
-/* ---- remembered steps ----
- *
- * One word for each return address, so that threads share them without a lock: how to find the caller's
- * stack pointer (the CFA) and base pointer, in words of 8 bytes. Index and tag together are the hashed
- * address. */
-enum {
-    ADDRESS_BITS = 47,
-    TAG_BITS = 33,
-    PAIR_BITS = ADDRESS_BITS - TAG_BITS, /* two words for each index, so that two addresses with the same
-                                            index do not evict each other */
-    BASE_BITS = 13,
-    CFA_BITS = 16,
-    KIND_SHIFT = BASE_BITS + CFA_BITS,
-    TAG_SHIFT = 64 - TAG_BITS,
-};
-enum step_kind {
-    STEP_OTHER = 0,       /* cfa: enum other_step */
-    STEP_FROM_STACK = 1,  /* CFA = stack pointer + cfa */
-    STEP_FROM_BASE = 2,   /* CFA = base pointer + cfa */
-    STEP_FROM_MEMORY = 3, /* CFA = the word at base pointer + cfa: functions that align their stack */
-};
-enum other_step { OTHER_UNKNOWN = 0, OTHER_END = 1, OTHER_FULL = 2 /* needs more registers */ };
-enum { BASE_SAME = 0, BASE_AT_ITSELF = (1 << BASE_BITS) - 1 /* else: saved that many words below the CFA */ };
-
-static _Atomic uint64_t steps[1 << PAIR_BITS][2];
-
-struct place {
-    _Atomic uint64_t *pair;
-    uint64_t tag;
-};
-
-static inline struct place place_of(uintptr_t address)
-{
-    uint64_t scrambled = vt_hash(address) & ((UINT64_C(1) << ADDRESS_BITS) - 1);
-    return (struct place){steps[scrambled >> TAG_BITS], scrambled << TAG_SHIFT};
-}
-
 void vt_native_forget(void)
 {
-    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++)
-        for (int j = 0; j < 2; j++)
-            if (atomic_load_explicit(&steps[i][j], memory_order_relaxed))
-                atomic_store_explicit(&steps[i][j], 0, memory_order_relaxed);
+    vt_steps_forget();
     void_recent_walks();
-}
-
-static uint64_t pack_step(enum step_kind kind, int64_t cfa, uint64_t base)
-{
-    return (uint64_t)kind << KIND_SHIFT | ((uint64_t)cfa & ((1 << CFA_BITS) - 1)) << BASE_BITS | base;
-}
-
-enum { OP_RBP_OFFSET = 0x70 + VT_REGISTER_RBP, OP_DEREFERENCE = 0x06 };
-
-/* Parses "base pointer + offset"; *rest is what follows. */
-static bool is_base_offset(const struct vt_rule *rule, int64_t *offset, struct vt_cursor *rest)
-{
-    *rest = (struct vt_cursor){rule->expression, rule->expression + rule->offset, false};
-    const bool is_base = vt_read_uint(rest, 1) == OP_RBP_OFFSET;
-    *offset = vt_read_sleb(rest);
-    return is_base && !rest->failed;
-}
-
-static bool pack_base(const struct vt_rule *rule, uint64_t *base)
-{
-    struct vt_cursor rest;
-    int64_t offset;
-    if (rule->kind == VT_RULE_SAME) {
-        *base = BASE_SAME;
-        return true;
-    }
-    if (rule->kind == VT_RULE_AT_OFFSET && rule->offset < 0 && rule->offset % 8 == 0 &&
-        rule->offset / -8 < BASE_AT_ITSELF) {
-        *base = (uint64_t)(rule->offset / -8);
-        return true;
-    }
-    *base = BASE_AT_ITSELF;
-    return rule->kind == VT_RULE_AT_EXPRESSION && is_base_offset(rule, &offset, &rest) && offset == 0 &&
-           rest.at == rest.end;
-}
-
-static uint64_t step_of_row(const struct vt_unwind_row *row)
-{
-    const uint64_t full = pack_step(STEP_OTHER, OTHER_FULL, 0);
-    const struct vt_rule *rsp = &row->registers[VT_REGISTER_RSP],
-                         *address = &row->registers[VT_REGISTER_RETURN];
-    uint64_t base;
-    int64_t cfa = row->cfa.offset;
-    struct vt_cursor rest;
-    enum step_kind kind = STEP_OTHER;
-    if (address->kind == VT_RULE_UNDEFINED)
-        return pack_step(STEP_OTHER, OTHER_END, 0);
-    if (row->signal_frame || rsp->kind != VT_RULE_SAME || address->kind != VT_RULE_AT_OFFSET ||
-        address->offset != -8 || !pack_base(&row->registers[VT_REGISTER_RBP], &base))
-        return full;
-    if (row->cfa.kind == VT_RULE_OFFSET)
-        kind = row->cfa_register == VT_REGISTER_RSP   ? STEP_FROM_STACK
-               : row->cfa_register == VT_REGISTER_RBP ? STEP_FROM_BASE
-                                                      : STEP_OTHER;
-    else if (is_base_offset(&row->cfa, &cfa, &rest) && rest.end - rest.at == 1 && *rest.at == OP_DEREFERENCE)
-        kind = STEP_FROM_MEMORY;
-    int64_t words = cfa / 8;
-    if (kind == STEP_OTHER || cfa % 8 || words != (int16_t)words)
-        return full;
-    return pack_step(kind, words, base);
-}
-
-__attribute__((noinline)) static uint64_t find_step(uintptr_t address)
-{
-    struct vt_unwind_row row;
-    uint64_t step =
-        vt_unwind_find(address - 1, &row) ? step_of_row(&row) : pack_step(STEP_OTHER, OTHER_END, 0);
-    if (address >> ADDRESS_BITS)
-        return step;
-    struct place place = place_of(address);
-    uint64_t before = atomic_exchange_explicit(&place.pair[0], place.tag | step, memory_order_relaxed);
-    if (before)
-        atomic_store_explicit(&place.pair[1], before, memory_order_relaxed);
-    return step;
-}
-
-static inline uint64_t step_from(uintptr_t address)
-{
-    const uint64_t tag_mask = ~UINT64_C(0) << TAG_SHIFT;
-    struct place place = place_of(address);
-    for (int i = 0; i < 2; i++) {
-        uint64_t step = atomic_load_explicit(&place.pair[i], memory_order_relaxed);
-        if (__builtin_expect(((step ^ place.tag) & tag_mask) == 0 && step << TAG_BITS != 0, 1))
-            return step & ~tag_mask;
-    }
-    return find_step(address);
 }
 
 /* Slower, with all registers, for stacks with a frame that needs them. */
@@ -246,15 +119,15 @@ __attribute__((noinline)) static void walk_full(struct walk *walk)
 {
     struct vt_unwind_frame frame = {0};
     VT_UNWIND_HERE(&frame);
-    struct vt_stack_bounds bounds = vt_stack_bounds_of(frame.registers[VT_REGISTER_RSP]);
-    uintptr_t stack = frame.registers[VT_REGISTER_RSP];
+    struct vt_stack_bounds bounds = vt_stack_bounds_of(frame.registers[VT_REGISTER_STACK]);
+    uintptr_t stack = frame.registers[VT_REGISTER_STACK];
     uint64_t before = walk->hash, hash = before;
     /* An interrupted frame may be on a lower stack than the handler's: it is not around the entry frame. */
     while (vt_unwind_step(&frame, &bounds) &&
-           (frame.registers[VT_REGISTER_RSP] <= stack ||
-            !ends_at_interpreter(walk, stack, frame.registers[VT_REGISTER_RSP], before)) &&
+           (frame.registers[VT_REGISTER_STACK] <= stack ||
+            !ends_at_interpreter(walk, stack, frame.registers[VT_REGISTER_STACK], before)) &&
            take_address(walk, frame.registers[VT_REGISTER_RETURN])) {
-        stack = frame.registers[VT_REGISTER_RSP];
+        stack = frame.registers[VT_REGISTER_STACK];
         before = hash;
         hash = walk->hash;
     }
@@ -308,60 +181,104 @@ static bool finish_notes(struct notes *notes)
     return true;
 }
 
-/* False if walk_full is needed. The base pointer is the word at `base_slot`. */
+/* Where a walk is. The base pointer is the word at `base_slot`. */
+struct position {
+    uintptr_t stack, base, base_slot, address;
+};
+
+#if defined __x86_64__
+static inline __attribute__((always_inline)) bool find_cfa(uint64_t step, const struct position *at,
+                                                           struct vt_stack_bounds *bounds,
+                                                           struct notes *notes, uintptr_t *cfa)
+{
+    const uintptr_t offset = (uintptr_t)vt_step_cfa(step);
+    if (step >> VT_KIND_SHIFT == VT_STEP_FROM_STACK) {
+        *cfa = at->stack + offset;
+        return true;
+    }
+    note_word(notes, at->base_slot);
+    *cfa = at->base + offset;
+    if (step >> VT_KIND_SHIFT == VT_STEP_FROM_BASE)
+        return true;
+    note_word(notes, at->base + offset);
+    return vt_stack_read(bounds, at->base + offset, cfa);
+}
+
+static inline __attribute__((always_inline)) bool move_to_caller(uint64_t step, uintptr_t cfa,
+                                                                 struct position *at,
+                                                                 struct vt_stack_bounds *bounds,
+                                                                 struct notes *notes)
+{
+    const uint64_t words = step & ((1 << VT_BASE_BITS) - 1);
+    if (__builtin_expect(!vt_stack_read(bounds, cfa - 8, &at->address), 0))
+        return false;
+    note_word(notes, cfa - 8);
+    at->stack = cfa;
+    if (words == VT_BASE_AT_ITSELF)
+        note_word(notes, at->base_slot);
+    if (words == VT_BASE_SAME)
+        return true;
+    at->base_slot = words == VT_BASE_AT_ITSELF ? at->base : cfa - words * 8;
+    return vt_stack_read(bounds, at->base_slot, &at->base);
+}
+#else
+static inline __attribute__((always_inline)) bool find_cfa(uint64_t step, const struct position *at,
+                                                           struct vt_stack_bounds *bounds,
+                                                           struct notes *notes, uintptr_t *cfa)
+{
+    const bool from_base = step >> VT_KIND_SHIFT == VT_STEP_FROM_BASE;
+    (void)bounds;
+    if (from_base)
+        note_word(notes, at->base_slot);
+    *cfa = (from_base ? at->base : at->stack) + (uintptr_t)vt_step_cfa(step);
+    return true;
+}
+
+static inline __attribute__((always_inline)) bool move_to_caller(uint64_t step, uintptr_t cfa,
+                                                                 struct position *at,
+                                                                 struct vt_stack_bounds *bounds,
+                                                                 struct notes *notes)
+{
+    const uintptr_t slot = cfa - (step & ((1 << VT_BASE_BITS) - 1)) * 8;
+    const bool is_record = step >> VT_KIND_SHIFT != VT_STEP_WITHOUT_BASE;
+    const uintptr_t address_slot = is_record ? slot + 8 : slot;
+    if (__builtin_expect(!vt_stack_read(bounds, address_slot, &at->address), 0))
+        return false;
+    note_word(notes, address_slot);
+    at->address = vt_without_signature(at->address);
+    at->stack = cfa;
+    if (!is_record)
+        return true;
+    at->base_slot = slot;
+    return vt_stack_read(bounds, slot, &at->base);
+}
+#endif
+
+/* False if walk_full is needed. Begins in the caller of the function whose frame record is at `frame`: the
+ * caller's base pointer and the address to return to. */
 static inline __attribute__((always_inline)) bool
 walk_fast(struct walk *walk, const uint64_t *frame, struct vt_stack_bounds *bounds, struct notes *notes)
 {
-    /* A frame begins with its caller's base pointer and the address to return to. */
-    uintptr_t stack = (uintptr_t)(frame + 2), base = frame[0], base_slot = (uintptr_t)frame,
-              address = frame[1];
+    struct position at = {bounds->low, frame[0], (uintptr_t)frame, vt_without_signature(frame[1])};
     note_word(notes, (uintptr_t)(frame + 1));
-    for (uint64_t before = walk->hash; take_address(walk, address); before = walk->hash) {
-        uint64_t step = step_from(address), value;
-        int64_t offset = (int64_t)(int16_t)(step >> BASE_BITS) * 8;
+    for (uint64_t before = walk->hash; take_address(walk, at.address); before = walk->hash) {
+        const uint64_t step = vt_step_from(at.address);
         uintptr_t cfa;
-        switch (step >> KIND_SHIFT) {
-        case STEP_FROM_STACK:
-            cfa = stack + (uintptr_t)offset;
-            break;
-        case STEP_FROM_BASE:
-            note_word(notes, base_slot);
-            cfa = base + (uintptr_t)offset;
-            break;
-        case STEP_FROM_MEMORY:
-            if (!vt_stack_read(bounds, base + (uintptr_t)offset, &value))
-                return true;
-            note_word(notes, base_slot);
-            note_word(notes, base + (uintptr_t)offset);
-            cfa = value;
-            break;
-        default:
-            return (step >> BASE_BITS & 0xffff) != OTHER_FULL;
-        }
-        if (__builtin_expect(cfa <= stack, 0) || ends_at_interpreter(walk, stack, cfa, before))
+        if (__builtin_expect(step >> VT_KIND_SHIFT == VT_STEP_OTHER, 0))
+            return !vt_step_is_full(step);
+        if (!find_cfa(step, &at, bounds, notes, &cfa) || __builtin_expect(cfa <= at.stack, 0) ||
+            ends_at_interpreter(walk, at.stack, cfa, before) ||
+            !move_to_caller(step, cfa, &at, bounds, notes))
             return true;
-        if (__builtin_expect(!vt_stack_read(bounds, cfa - 8, &value), 0))
-            return true;
-        note_word(notes, cfa - 8);
-        uint64_t words = step & ((1 << BASE_BITS) - 1), base_value = base;
-        if (words == BASE_AT_ITSELF)
-            note_word(notes, base_slot);
-        if (words != BASE_SAME) {
-            base_slot = words == BASE_AT_ITSELF ? base : cfa - words * 8;
-            if (!vt_stack_read(bounds, base_slot, &base_value))
-                return true;
-        }
-        address = value;
-        stack = cfa;
-        base = base_value;
     }
     return true;
 }
 
-static __attribute__((noinline)) void walk_stack(struct walk *walk, const uint64_t *frame)
+/* `stack`: the stack pointer that the caller has after the call. */
+static __attribute__((noinline)) void walk_stack(struct walk *walk, const uint64_t *frame, uintptr_t stack)
 {
     const struct walk empty = *walk;
-    struct vt_stack_bounds bounds = vt_stack_bounds_of((uintptr_t)(frame + 2));
+    struct vt_stack_bounds bounds = vt_stack_bounds_of(stack);
     if (walk_fast(walk, frame, &bounds, NULL))
         return;
     *walk = empty;
@@ -390,11 +307,12 @@ static int find_recent(const struct vt_recent_walks *recent, size_t set, const s
     return -1;
 }
 
-static void hash_stack(struct walk *walk, const uint64_t *frame, struct vt_recent_walks *recent)
+static void hash_stack(struct walk *walk, const uint64_t *frame, uintptr_t stack,
+                       struct vt_recent_walks *recent)
 {
-    struct vt_stack_bounds bounds = vt_stack_bounds_of((uintptr_t)(frame + 2));
+    struct vt_stack_bounds bounds = vt_stack_bounds_of(stack);
     if (!recent || !bounds.end_known) {
-        walk_stack(walk, frame);
+        walk_stack(walk, frame, stack);
         return;
     }
     const size_t set = vt_hash((uintptr_t)frame >> 4) >> 32 & (VT_RECENT_SETS - 1);
@@ -428,30 +346,11 @@ static void hash_stack(struct walk *walk, const uint64_t *frame, struct vt_recen
     made->stack_end = bounds.high;
 }
 
-#elif defined __aarch64__
-
-/* This ABI gives every function a frame record: the address of the caller's record, and the return address.
- */
-void vt_native_forget(void) {}
-
-static void walk_stack(struct walk *walk, const uint64_t *frame)
-{
-    struct vt_stack_bounds bounds = vt_stack_bounds_of((uintptr_t)frame);
-    uintptr_t at = (uintptr_t)frame;
-    uint64_t next, address;
-    while (vt_stack_read(&bounds, at, &next) && vt_stack_read(&bounds, at + 8, &address) && address &&
-           take_address(walk, address) && next > at)
-        at = next;
-}
-
-static void hash_stack(struct walk *walk, const uint64_t *frame, struct vt_recent_walks *recent)
-{
-    (void)recent;
-    walk_stack(walk, frame);
-}
-
+/* The stack pointer that the calling function's caller has after the call. */
+#if defined __aarch64__ && !defined __clang__ /* the frame record is at the other end of the frame */
+#define STACK_OF_CALLER() ((uintptr_t)__builtin_dwarf_cfa())
 #else
-#error "native stacks: this architecture is not known"
+#define STACK_OF_CALLER() ((uintptr_t)__builtin_frame_address(0) + 16)
 #endif
 
 static struct walk begin_walk(uint64_t *addresses, uintptr_t entry_frame)
@@ -474,7 +373,7 @@ size_t vt_native_walk(uint64_t addresses[VT_NATIVE_DEPTH], uintptr_t entry_frame
     if (!atomic_load_explicit(&enabled, memory_order_relaxed))
         return 0;
     struct walk walk = begin_walk(addresses, entry_frame);
-    walk_stack(&walk, __builtin_frame_address(0));
+    walk_stack(&walk, __builtin_frame_address(0), STACK_OF_CALLER());
     *truncated = walk.truncated;
     return walk.count;
 }
@@ -484,6 +383,6 @@ uint64_t vt_native_hash(struct vt_recent_walks *recent, uintptr_t entry_frame)
     if (!atomic_load_explicit(&enabled, memory_order_relaxed))
         return 0;
     struct walk walk = begin_walk(NULL, entry_frame);
-    hash_stack(&walk, __builtin_frame_address(0), recent);
+    hash_stack(&walk, __builtin_frame_address(0), STACK_OF_CALLER(), recent);
     return walk.hash;
 }

@@ -1,6 +1,8 @@
 #include "stacks/unwind.h"
 
+#include <stddef.h>
 #include <string.h>
+#include <ucontext.h>
 
 #include "loader/elf_walk.h"
 
@@ -298,14 +300,66 @@ static bool apply_rule(const struct vt_unwind_frame *frame, struct vt_stack_boun
     }
 }
 
+#if defined __aarch64__
+/* The kernel's frame of a signal: 128 bytes of siginfo, then a ucontext with x0 to x30, sp and pc. No table
+ * covers the code in the vDSO that a handler returns to: mov x8, #139; svc #0. */
+enum { SIGNAL_REGISTERS = 128 + offsetof(ucontext_t, uc_mcontext.regs) };
+
+bool vt_unwind_is_signal_return(uintptr_t address)
+{
+    static const uint32_t code[] = {0xd2801168, 0xd4000001};
+    return address % 4 == 0 && vt_stack_is_readable(address, address + sizeof code) &&
+           memcmp((const void *)address, code, sizeof code) == 0;
+}
+
+static bool step_over_signal(struct vt_unwind_frame *frame, struct vt_stack_bounds *bounds)
+{
+    struct vt_unwind_frame caller = {.exact = true};
+    const uint64_t registers = frame->registers[VT_REGISTER_STACK] + SIGNAL_REGISTERS;
+    if (!vt_unwind_is_signal_return(frame->registers[VT_REGISTER_RETURN]))
+        return false;
+    for (unsigned i = 0; i < VT_REGISTERS; i++)
+        if (!vt_stack_read(bounds, registers + i * 8, &caller.registers[i]))
+            return false;
+    *bounds = vt_stack_bounds_of(caller.registers[VT_REGISTER_STACK]);
+    *frame = caller;
+    return true;
+}
+#else
+bool vt_unwind_is_signal_return(uintptr_t address)
+{
+    (void)address;
+    return false;
+}
+
+static bool step_over_signal(struct vt_unwind_frame *frame, struct vt_stack_bounds *bounds)
+{
+    (void)frame, (void)bounds;
+    return false;
+}
+#endif
+
+/* Stacks grow down. Only what was interrupted may be on another stack, or may not have moved the stack
+ * pointer yet (AArch64). */
+static bool is_caller(const struct vt_unwind_frame *caller, const struct vt_unwind_frame *frame)
+{
+    const uint64_t above = caller->registers[VT_REGISTER_STACK], stack = frame->registers[VT_REGISTER_STACK];
+    return caller->exact || above > stack ||
+           (frame->exact && above == stack &&
+            caller->registers[VT_REGISTER_RETURN] != frame->registers[VT_REGISTER_RETURN]);
+}
+
 bool vt_unwind_step(struct vt_unwind_frame *frame, struct vt_stack_bounds *bounds)
 {
     struct vt_unwind_row row;
     struct vt_unwind_frame caller;
     uint64_t cfa;
-    if (!vt_unwind_find(frame->registers[VT_REGISTER_RETURN] - !frame->exact, &row) ||
-        row.registers[VT_REGISTER_RETURN].kind == VT_RULE_UNDEFINED)
-        return false;
+    if (!vt_unwind_find(frame->registers[VT_REGISTER_RETURN] - !frame->exact, &row))
+        return !frame->exact && step_over_signal(frame, bounds);
+    const struct vt_rule *address = &row.registers[VT_REGISTER_RETURN];
+    if (address->kind == VT_RULE_UNDEFINED ||
+        (!frame->exact && address->kind == VT_RULE_REGISTER && address->offset == VT_COLUMN_RETURN))
+        return false; /* the second: the frame's own call has overwritten it */
     if (row.cfa.kind == VT_RULE_OFFSET)
         cfa = frame->registers[row.cfa_register] + (uint64_t)(int64_t)row.cfa.offset;
     else if (!evaluate_expression(frame, bounds, &row.cfa, NULL, &cfa))
@@ -313,17 +367,17 @@ bool vt_unwind_step(struct vt_unwind_frame *frame, struct vt_stack_bounds *bound
     for (unsigned i = 0; i < VT_REGISTERS; i++) {
         const struct vt_rule own_stack = {.kind = VT_RULE_OFFSET};
         const struct vt_rule *rule = &row.registers[i];
-        if (i == VT_REGISTER_RSP && rule->kind == VT_RULE_SAME)
+        if (i == VT_REGISTER_STACK && rule->kind == VT_RULE_SAME)
             rule = &own_stack;
         if (!apply_rule(frame, bounds, rule, i, cfa, &caller.registers[i]))
             return false;
     }
-    /* Stacks grow down; only an interrupted frame may be on another stack. */
-    if (!row.signal_frame && caller.registers[VT_REGISTER_RSP] <= frame->registers[VT_REGISTER_RSP])
+    caller.registers[VT_REGISTER_RETURN] = vt_without_signature(caller.registers[VT_REGISTER_RETURN]);
+    caller.exact = row.signal_frame;
+    if (!is_caller(&caller, frame))
         return false;
     if (row.signal_frame)
-        *bounds = vt_stack_bounds_of(caller.registers[VT_REGISTER_RSP]);
-    caller.exact = row.signal_frame;
+        *bounds = vt_stack_bounds_of(caller.registers[VT_REGISTER_STACK]);
     *frame = caller;
     return true;
 }

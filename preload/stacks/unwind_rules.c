@@ -75,6 +75,7 @@ enum {
     VALUE_OFFSET = 0x14,
     VALUE_OFFSET_SIGNED = 0x15,
     VALUE_EXPRESSION = 0x16,
+    AARCH64_NEGATE_SIGNED = 0x2d, /* of the return address, which is read without its signature anyway */
     GNU_ARGUMENTS_SIZE = 0x2e,
     GNU_NEGATIVE_OFFSET_EXTENDED = 0x2f,
 };
@@ -127,6 +128,7 @@ static void step_extended(struct program *program, struct vt_cursor *code, uint8
     uint64_t number;
     switch (operation) {
     case NOTHING:
+    case AARCH64_NEGATE_SIGNED:
         break;
     case SET_LOCATION:
         program->location = vt_read_pointer(code, program->common->pointer_encoding, NULL);
@@ -216,5 +218,10 @@ bool vt_unwind_run(const struct vt_unwind_common *common, struct vt_cursor instr
         return false;
     *row = program.row;
     row->signal_frame = common->signal_frame;
+#if defined __aarch64__
+    struct vt_rule *link = &row->registers[VT_COLUMN_RETURN];
+    row->registers[VT_REGISTER_RETURN] =
+        link->kind == VT_RULE_SAME ? (struct vt_rule){VT_RULE_REGISTER, VT_COLUMN_RETURN, NULL} : *link;
+#endif
     return true;
 }

@@ -5,14 +5,27 @@
 
 #include "stacks/dwarf_cursor.h"
 
-/* DWARF's register numbers on x86-64. */
+/* DWARF's register numbers. VT_REGISTER_RETURN is where a frame executes, and comes last; VT_COLUMN_RETURN is
+ * what the tables call the return address. */
+#if defined __x86_64__
 enum {
-    VT_REGISTER_RBX = 3,
-    VT_REGISTER_RBP = 6,
-    VT_REGISTER_RSP = 7,
+    VT_REGISTER_BASE = 6,  /* rbp */
+    VT_REGISTER_STACK = 7, /* rsp */
+    VT_COLUMN_RETURN = 16,
     VT_REGISTER_RETURN = 16,
     VT_REGISTERS = 17
 };
+#elif defined __aarch64__
+enum {
+    VT_REGISTER_BASE = 29,
+    VT_COLUMN_RETURN = 30, /* x30, the link register */
+    VT_REGISTER_STACK = 31,
+    VT_REGISTER_RETURN = 32,
+    VT_REGISTERS = 33
+};
+#else
+#error "native stacks: this architecture is not known"
+#endif
 
 enum vt_rule_kind {
     VT_RULE_SAME = 0,      /* the caller's value is unchanged; also where the tables say nothing */

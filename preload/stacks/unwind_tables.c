@@ -118,6 +118,8 @@ static bool read_augmentation(struct vt_unwind_common *common, struct vt_cursor 
         case 'S':
             common->signal_frame = true;
             break;
+        case 'B': /* AArch64: return addresses are signed with the second key */
+            break;
         default:
             return false; /* what follows cannot be parsed */
         }
@@ -141,7 +143,7 @@ static bool read_common(const struct image *image, const uint8_t *at, struct vt_
     common->code_factor = vt_read_uleb(&body);
     common->data_factor = vt_read_sleb(&body);
     uint64_t return_register = version == 1 ? vt_read_uint(&body, 1) : vt_read_uleb(&body);
-    if (body.failed || return_register != VT_REGISTER_RETURN || !read_augmentation(common, &body, letters))
+    if (body.failed || return_register != VT_COLUMN_RETURN || !read_augmentation(common, &body, letters))
         return false;
     common->instructions = body;
     return true;

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <search.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -204,12 +205,14 @@ void *standin_map(size_t bytes, size_t alignment, bool low)
     if (bytes + slack < bytes)
         return NULL;
     int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE;
+    uintptr_t wanted = 0;
 #ifdef MAP_32BIT
     flags |= low ? MAP_32BIT : 0;
-#else
-    (void)low;
+#else /* ask for an address that fits 32 bits */
+    static _Atomic uintptr_t next_low = 1u << 30;
+    wanted = low ? atomic_fetch_add(&next_low, bytes + slack) : 0;
 #endif
-    uint8_t *start = mmap(NULL, bytes + slack, PROT_READ | PROT_WRITE, flags, -1, 0);
+    uint8_t *start = mmap((void *)wanted, bytes + slack, PROT_READ | PROT_WRITE, flags, -1, 0);
     if (start == MAP_FAILED)
         return NULL;
     if (slack == 0)

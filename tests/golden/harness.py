@@ -15,7 +15,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 BUILD = pathlib.Path(os.environ.get("VRAMTRACE_BUILD", HERE.parent.parent / "build")).resolve()
 PROGRAMS = BUILD / "tests" / "golden"
 STANDIN = BUILD / "simulate"
-ANALYZER = BUILD / "analyzer" / "vramtrace"
+ANALYZER = pathlib.Path(os.environ.get("VRAMTRACE_ANALYZER", BUILD / "analyzer" / "vramtrace"))
 LIBRARIES = {"lines": PROGRAMS / "libvramtrace.so", "trace": BUILD / "preload" / "libvramtrace.so"}
 
 KINDS = {}

@@ -53,7 +53,7 @@ def environment(request, wheel, tmp_path_factory):
 
 def test_one_wheel_for_every_python(wheel):
     version = json.loads(call("meson", "introspect", "--projectinfo", ROOT / "meson.build").stdout)["version"]
-    assert re.fullmatch(rf"vramtrace-{version}-py3-none-(linux|manylinux_2_28)_x86_64\.whl", wheel.name)
+    assert re.fullmatch(rf"vramtrace-{version}-py3-none-(linux|manylinux_2_28)_{os.uname().machine}\.whl", wheel.name)
     assert (ROOT / "debian/changelog").read_text().startswith(f"vramtrace ({version}) ")
     names = zipfile.ZipFile(wheel).namelist()
     assert not [name for name in names if not name.startswith(("vramtrace/", f"vramtrace-{version}."))]

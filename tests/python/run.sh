@@ -109,7 +109,7 @@ folder = sys.base_prefix + folder[4:] if folder.startswith("/usr/") else folder
 print(os.path.join(folder, get("INSTSONAME") or "none"))')
     host=$work/host
     for loader in "$(dirname "$library")"/ld-linux-*.so.*; do # a Python that has a C library of its own
-        [ -e "$loader" ] && [ "$(dirname "$loader")" != /usr/lib/x86_64-linux-gnu ] && host="$loader --library-path ${loader%/*} $work/host"
+        [ -e "$loader" ] && [ "$(dirname "$loader")" != "/usr/lib/$(uname -m)-linux-gnu" ] && host="$loader --library-path ${loader%/*} $work/host"
     done
     home=$("$1" -c 'import sys; print(sys.base_prefix)')
     case $library in

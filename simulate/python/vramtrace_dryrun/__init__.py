@@ -72,7 +72,7 @@ def tell_cudnn():
     for name in ("nvidia-cudnn-cu13", "nvidia-cudnn-cu12"):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             os.environ.setdefault("VRAMTRACE_STANDIN_CUDNN", importlib.metadata.version(name))
-    for folder in (f"{sys.prefix}/lib", "/usr/lib/x86_64-linux-gnu"):
+    for folder in (f"{sys.prefix}/lib", f"/usr/lib/{os.uname().machine}-linux-gnu"):
         for path in glob.glob(f"{folder}/libcudnn.so.*.*.*"):
             os.environ.setdefault("VRAMTRACE_STANDIN_CUDNN", path.partition(".so.")[2])
 

@@ -22,6 +22,7 @@ known     a known difference, as one sentence that docs/limits.md has too. Empty
 slow      only in the long form
 """
 import dataclasses
+import os
 import shlex
 
 
@@ -70,7 +71,7 @@ PYTHON = {"HOST_LIBRARY": "{bin}/libhost.so", "PYTHONHASHSEED": "0", "PYTHONDONT
 PYTHON_LIBRARY = {"needs": ("file:{libpython}",)}
 SANITIZED = {"ASAN_OPTIONS": "verify_asan_link_order=0:detect_leaks=0", "TSAN_OPTIONS": "ignore_noninstrumented_modules=1"}
 VALGRIND = {"needs": ("valgrind",), "timeout_s": 120, "slow": True, "mask": (r"==\d+==", r"0x[0-9A-F]+")}
-ALLOCATORS = "/usr/lib/x86_64-linux-gnu/"
+ALLOCATORS = f"/usr/lib/{os.uname().machine}-linux-gnu/"
 
 
 def table():

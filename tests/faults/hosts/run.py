@@ -44,7 +44,7 @@ from host_table import table  # noqa: E402
 STANDIN = BUILD / "simulate"
 SLOT = struct.Struct("<iiQQ")
 SLOTS = 8192
-RING_HEADER_BYTES = 12288  # of ring.h
+RING_HEADER_BYTES = 65536  # of ring.h
 MORE_SECONDS = 2.0
 GOODBYE = re.compile("^vramtrace: peak [^\n]* · vramtrace (?:report|oom) [^\n]*\n".encode(), re.M)
 OURS = re.compile(rb"^vramtrace: [^\n]*\n", re.M)

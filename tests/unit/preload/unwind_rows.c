@@ -7,8 +7,15 @@
 
 #include "stacks/unwind_tables.h"
 
+#if defined __aarch64__
+static const char *const names[] = {"x0",  "x1",  "x2",  "x3",  "x4",  "x5",  "x6",  "x7",  "x8",
+                                    "x9",  "x10", "x11", "x12", "x13", "x14", "x15", "x16", "x17",
+                                    "x18", "x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26",
+                                    "x27", "x28", "x29", "ra",  "sp",  "pc"};
+#else
 static const char *const names[] = {"rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8",
                                     "r9",  "r10", "r11", "r12", "r13", "r14", "r15", "ra"};
+#endif
 
 static void print_rule(unsigned number, const struct vt_rule *rule)
 {
@@ -55,7 +62,7 @@ int main(int argc, char **argv)
             printf("%" PRIx64 " cfa=%s%+d", offset, names[row.cfa_register], row.cfa.offset);
         else
             printf("%" PRIx64 " cfa=exp", offset);
-        for (unsigned i = 0; i < VT_REGISTERS; i++)
+        for (unsigned i = 0; i <= VT_COLUMN_RETURN || i == VT_REGISTER_STACK; i++)
             print_rule(i, &row.registers[i]);
         printf("\n");
     }

@@ -164,14 +164,22 @@ static void on_fault(int number, siginfo_t *information, void *context)
     (void)number;
     (void)information;
     check();
+#if defined __aarch64__
+    at->uc_mcontext.pc += 4; /* past udf */
+#else
     at->uc_mcontext.gregs[REG_RIP] += 2; /* past ud2 */
+#endif
 }
 
 static void in_fault_handler(void)
 {
     struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
     sigaction(SIGILL, &action, NULL);
+#if defined __aarch64__
+    __asm__ volatile(".inst 0"); /* udf #0 */
+#else
     __asm__ volatile("ud2");
+#endif
 }
 
 enum { STACK_BYTES = 1 << 20 };
@@ -243,15 +251,17 @@ static void in_context(void)
 /* A coroutine, whose stack ends where unreadable memory begins. */
 static void coroutine_of(size_t bytes)
 {
-    char *memory = mmap(NULL, bytes + 8192, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    mprotect(memory + 4096, bytes, PROT_READ | PROT_WRITE);
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    bytes = (bytes + page - 1) & -page;
+    char *memory = mmap(NULL, bytes + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    mprotect(memory + page, bytes, PROT_READ | PROT_WRITE);
     getcontext(&other_context);
-    other_context.uc_stack.ss_sp = memory + 4096;
+    other_context.uc_stack.ss_sp = memory + page;
     other_context.uc_stack.ss_size = bytes;
     other_context.uc_link = &main_context;
     makecontext(&other_context, in_context, 0);
     swapcontext(&main_context, &other_context);
-    munmap(memory, bytes + 8192);
+    munmap(memory, bytes + 2 * page);
 }
 
 static void coroutines(void)
@@ -263,11 +273,17 @@ static void coroutines(void)
 /* Code without any table: what it returns to is not looked for, and nothing past the stack's end is read. */
 static void generated_code(void)
 {
+#if defined __aarch64__
+    static const uint32_t code[] = {0xa9bf7bfd, 0x910003fd, 0xd63f0000, 0xa8c17bfd,
+                                    0xd65f03c0}; /* stp, mov, blr x0, ldp, ret */
+#else
     static const uint8_t code[] = {0x55, 0x48, 0x89, 0xe5,
                                    0xff, 0xd7, 0x5d, 0xc3}; /* push, mov, call *rdi, pop, ret */
+#endif
     uint8_t *memory =
         mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     memcpy(memory, code, sizeof code);
+    __builtin___clear_cache((char *)memory, (char *)memory + sizeof code);
     void (*call)(void (*)(void));
     memcpy(&call, &memory, sizeof call);
     shorter_allowed = true;

@@ -1,0 +1,81 @@
+#!/bin/bash
+# The recorder for AArch64: built here by a cross compiler, run by qemu. For Debian on x86-64; needs no root from Linux 6.7 on.
+#
+#   tests/aarch64/run.sh                short form: kinds of native stacks, unwind rules against readelf, events of the driver's functions
+#   tests/aarch64/run.sh long           all unit and golden tests, and PyTorch's AArch64 wheel (0.4 GB to load) trains over the simulated CUDA
+#   tests/aarch64/run.sh in COMMAND...  a command in Debian's AArch64 folder, after a long form: VRAMTRACE_BUILD and VRAMTRACE_RUN are set
+#
+# VRAMTRACE_BUILD: a build for this machine, whose analyzer reads the short form's traces (default: build/); the other build is
+# $VRAMTRACE_BUILD-aarch64. Qemu keeps x86-64's order of memory, so nothing here is about that: tests/faults/ordered.sh.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+source tests/setup.sh
+native=$(realpath "${VRAMTRACE_BUILD:-build}")
+build=$native-aarch64
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+# Not under qemu: the start time in its /proc/self/stat is a tick off, it keeps memory of ended threads, and nothing can be traced.
+# Not in the folder: a compiler, mypy, our documents' other readers.
+not_here="test_control test_soak test_instructions test_python_checked test_docs"
+
+# Runs a command where the kernel starts AArch64 programs by qemu: by the machine's table, or by one of a user namespace.
+by_qemu() {
+    unshare -Urm bash -c '[ -e "$0/qemu-aarch64" ] || { mount -t binfmt_misc none "$0" && cat /usr/lib/binfmt.d/qemu-aarch64.conf >"$0/register"; } &&
+        exec "$@"' /proc/sys/fs/binfmt_misc "$@"
+}
+
+# The same with Debian's folder as the root, source and build at their places.
+in_folder() {
+    by_qemu bash -c 'root=$1 source=$2 build=$3
+        shift 3
+        for folder in /proc /sys /dev /tmp "$source" "$build"; do
+            mkdir -p "$root$folder" && mount --rbind "$folder" "$root$folder" || exit 1
+        done
+        exec chroot "$root" env -i --chdir="$source" PATH=/usr/bin HOME=/root LANG=C.UTF-8 PYTHONPATH=/opt/torch PYTHONPYCACHEPREFIX=/var/cache/python \
+            VRAMTRACE_BUILD="$build" VRAMTRACE_RUN="$source/simulate/run.sh" VRAMTRACE_PYTHON=/usr/bin/python3 "$@"' \
+        in_folder "$VRAMTRACE_AARCH64" "$PWD" "$build" "$@"
+}
+
+make_build() { # TARGET...
+    [ -f "$build/build.ninja" ] || meson setup "$build" --cross-file packaging/aarch64.ini --cross-file "$VRAMTRACE_AARCH64/aarch64.ini" \
+        -Dtests=true -Ddriver_include="$VRAMTRACE_CUDA_INCLUDE" >"$log" || { tail -n 20 "$log"; exit 1; }
+    ninja -C "$build" "$@" >"$log" || { tail -n 40 "$log"; exit 1; }
+    ! grep -A 5 "warning:" "$log" || { echo "the build warns"; exit 1; }
+}
+
+stacks() { # each program says "KIND ok", or what differs from libgcc's walk
+    for program in "$build"/tests/unit/preload/unwind_stacks_{plain,optimized,signed,signed_b}; do
+        by_qemu "$program" >"$log" || { cat "$log"; exit 1; }
+        echo "${program##*/}: $(grep -c " ok, " "$log") kinds of stacks"
+    done
+}
+
+short() {
+    make_build preload/libvramtrace.so tests/golden/{libvramtrace.so,driver_calls} simulate/libcuda.so.1 \
+        tests/unit/preload/unwind_{rows,stacks_plain,stacks_optimized,stacks_signed,stacks_signed_b}
+    stacks
+    VRAMTRACE_ANALYZER=$native/analyzer/vramtrace VRAMTRACE_BUILD=$build by_qemu "${VRAMTRACE_PYTHON:-python3}" -m pytest -q -p no:cacheprovider \
+        tests/golden/test_events.py tests/golden/test_unwind.py -k "not (stdc or libm or crypto)"
+}
+
+long() {
+    local -a units
+    make_build all
+    [ -e "$VRAMTRACE_AARCH64/opt/torch/torch" ] || setup_aarch64_torch
+    mapfile -t units < <(meson test -C "$build" --list 2>/dev/null | sed -n 's/^vramtrace:unit \/ //p' | grep -v -x -e digest -e chain) # sanitizers
+    by_qemu meson test -C "$build" --no-rebuild --print-errorlogs "${units[@]}" || failed="unit tests, "
+    in_folder python3 -m pytest -q -p no:cacheprovider --durations=5 $(printf -- '--ignore=tests/golden/%s.py ' $not_here) tests/golden ||
+        failed+="golden tests, "
+    in_folder python3 -m pytest -q -p no:cacheprovider tests/torch/test_bytes.py -k "at_every_mark and mlp" || failed+="training, "
+    [ -z "${failed:-}" ] || { echo "FAILED: ${failed%, }"; exit 1; }
+}
+
+setup_aarch64 || { echo "skipped"; exit 0; }
+by_qemu true || { echo "skipped: no user namespace here in which the kernel starts programs by qemu (Linux 6.7)"; exit 0; }
+setup_cuda_headers
+export QEMU_LD_PREFIX=$VRAMTRACE_AARCH64
+case ${1:-short} in
+    short | long) "${1:-short}" ;;
+    in) shift && in_folder "$@" ;;
+    *) sed -n '2,/^$/s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
+esac
