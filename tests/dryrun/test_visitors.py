@@ -19,7 +19,8 @@ def test_a_server_is_asked_and_ends(tmp_path, requests):
     assert f"{requests} of {requests} requests to /v1/completions were answered" in done.error and done.verdict == "✓ fits"
 
 
-@pytest.mark.parametrize("arguments", [["--texts"], ["--path", "/v1/chat/completions"], ["--path", "/v1/embeddings"]])
+@pytest.mark.parametrize("arguments", [["--texts"], ["--path", "/v1/chat/completions"], ["--path", "/v1/embeddings"],
+                                       ["--path", "/v1/images/generations"]])
 def test_what_servers_are_asked(tmp_path, arguments):
     done = python(tmp_path, SERVER, *arguments, options=["--gpu", "l4"])
     assert done.status == 0 and done.output.splitlines()[-1] == "served 12, the longest 4016", done.output + done.error

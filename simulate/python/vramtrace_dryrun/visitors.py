@@ -17,6 +17,7 @@ INTERFACES = (
     ("/v1/completions", lambda tokens: {"prompt": "a " * tokens, "max_tokens": ANSWER}),
     ("/v1/chat/completions", lambda tokens: {"messages": [{"role": "user", "content": "a " * tokens}], "max_tokens": ANSWER}),
     ("/v1/embeddings", lambda tokens: {"input": "a " * tokens}),
+    ("/v1/images/generations", lambda tokens: {"prompt": "a " * tokens}),
 )
 
 
