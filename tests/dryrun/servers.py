@@ -26,7 +26,7 @@ PROGRAMS = {  # the program, its arguments, the requests that the dry run makes,
     "transformers' continuous batching": ("serve_batching.py", [], 0, ["transformers"]),
     "sentence-transformers": ("serve_embeddings.py", ["model"], 0, ["sentence-transformers", "transformers"]),
     "sentence-transformers, as a server": ("serve_embeddings.py", ["model", "--server"], 12, ["sentence-transformers", "fastapi"]),
-    "diffusers, as a server": ("serve_images.py", [], 12, ["diffusers", "fastapi"])}
+    "diffusers, as a server": ("serve_images.py", [], 4, ["diffusers", "fastapi"])}
 
 
 def told(trace, command, *options):
@@ -71,8 +71,8 @@ def put(name, version, lines, table=()):
 def run_program(name, folder, python):
     program, arguments, requests, packages = PROGRAMS[name]
     began = time.monotonic()
-    done = dry.dry(folder, [python, dry.PROGRAMS / program, *arguments], "--gpu", "l40s", "--requests", str(requests), "--time", "1200",
-                   timeout=1800)
+    done = dry.dry(folder, [python, dry.PROGRAMS / program, *arguments], "--gpu", "l40s", "--requests", str(requests), "--time", "2400",
+                   timeout=2500)
     version = subprocess.check_output([python, "-c", VERSION, "torch", *packages], text=True).strip()
     own = next((json.loads(line) for line in done.output.splitlines()[::-1] if line.startswith("{")), None)
     lines = [*verdict(done), *(shown(done.trace) if own else []), f"{time.monotonic() - began:.0f} s, status {done.status}"]
@@ -84,10 +84,10 @@ def run_sglang(name, folder, python):
     make_model(folder / "model", python, "8b", positions=131072)
     began = time.monotonic()
     done = dry.dry(folder, [python, "-m", "sglang.launch_server", "--model-path", folder / "model", "--load-format", "dummy",
-                            "--context-length", "8192", "--disable-cuda-graph", "--port", "8733"], "--gpu", "l40s", "--time", "1200",
-                   timeout=1800, several=True)
+                            "--context-length", "8192", "--disable-cuda-graph", "--port", "8733"], "--gpu", "l40s", "--time", "2400",
+                   timeout=2500, several=True)
     version = subprocess.check_output([python, "-c", VERSION, "torch", "sglang"], text=True).strip()
-    logged = [line for line in (done.output + done.error).splitlines() if re.search(r"KV Cache is allocated|max_total_num_tokens|Load weight", line)]
+    logged = re.findall(r"(?:KV Cache is allocated|max_total_num_tokens|Load weight end).*", done.output + done.error)
     traces = sorted((folder / "x").glob("*.vrt"))
     lines = [*verdict(done), *logged, *(line for trace in traces for line in shown(trace)),
              f"weights by arithmetic {arithmetic('8b', 1)[0]:,} B, ours " + ", ".join(
@@ -100,7 +100,7 @@ def run_llama(name, folder, _):
     """Its buffers by what they are for, which it logs."""
     packages = next((CACHE / "venv-llama").glob("lib/python3.*/site-packages"))
     done = dry.dry(folder, [CACHE / "venv-llama" / "bin" / "python", HERE.parent / "frameworks" / "llama_script.py",
-                            packages / "cyllama_cuda12.libs", "model.gguf"], "--gpu", "l40s", timeout=1800)
+                            packages / "cyllama_cuda12.libs", "model.gguf"], "--gpu", "l40s", timeout=2500)
     own = json.loads(done.output.splitlines()[-1])["first decoded"]["sizes"]
     at = told(done.trace, "report", "--at", "mark:first decoded")["devices"][0]["at"]["categories"]
     ours = {key: f"{at[category] / 2**20:.2f}" for key, category in (("model", "parameter"), ("KV", "kv_cache"), ("compute", "activation"))}

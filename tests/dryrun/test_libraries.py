@@ -100,6 +100,12 @@ def test_nothing_is_left_behind(tmp_path):
     assert folder and not os.path.exists(folder)
 
 
+def test_what_was_started_ends_when_the_time_is_up(tmp_path):
+    """Processes of a server's engine, too: whoever started them was ended, and did not end them."""
+    done = dry(tmp_path, ["sh", "-c", "sh -c 'sleep 99 & echo $!; wait' & wait"], "--time", "1s", timeout=60)
+    assert done.output.strip() and not os.path.exists(f"/proc/{done.output.strip()}"), done.error
+
+
 def begin(said):
     """A dry run that goes on, the number of its command, and its folder."""
     script = f"echo $$ $VRAMTRACE_STANDIN_ROOMS >{said}.part; mv {said}.part {said}; exec sleep 99"

@@ -64,7 +64,7 @@ def visit(server, count):
     try:
         path, content, short, longest = find_interface(address)
     except Exception as error:
-        say(f"the server is ready at {address}, and was not asked anything: {error}. Ask it, and end it by Ctrl-C")
+        say(f"the server is ready at {address}, and answered no request: {error}. Ask it, and end it by Ctrl-C")
         return
     lengths = [longest, *[short] * count][:count - 1]
     with concurrent.futures.ThreadPoolExecutor(max(1, count)) as visitors:

@@ -23,7 +23,8 @@ with torch.device("cuda"):
     model = LlamaForCausalLM(config).to(torch.bfloat16).eval()
 model.register_forward_hook(lambda *_: passes.append(1))
 wanted = GenerationConfig(max_new_tokens=TOKENS, eos_token_id=-1, pad_token_id=0, do_sample=False, max_batch_tokens=256)
-answers = model.generate_batch(inputs=[[5 + i + j for j in range(20)] for i in range(REQUESTS)], generation_config=wanted, progress_bar=False)
+asked = [[5 + i + j for j in range(20)] for i in range(REQUESTS)]
+answers = model.generate_batch(inputs=asked, generation_config=wanted, progress_bar=False)
 assert [len(answer.generated_tokens) for answer in answers.values()] == [TOKENS] * REQUESTS
 pool = made[0]
 print(json.dumps({"weights": sum(each.nbytes for each in model.parameters()), "passes": len(passes), "answered": len(answers),

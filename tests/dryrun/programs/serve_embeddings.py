@@ -52,6 +52,6 @@ model.register_forward_hook(lambda *_: passes.append(1))
 if arguments.server:
     serve()
 else:
-    for turn in range(5):
+    for _ in range(5):
         model.encode(["a " * (20 + 10 * i) for i in range(100)], batch_size=32, show_progress_bar=False)
 print(json.dumps({"weights": sum(each.nbytes for each in model.parameters()), "passes": len(passes), "answered": len(answered)}))

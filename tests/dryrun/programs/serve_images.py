@@ -13,15 +13,16 @@ words = Tokenizer(models.WordLevel({f"w{i}": i for i in range(1000)} | {"a": 100
 words.pre_tokenizer = pre_tokenizers.Whitespace()
 tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, pad_token="w0", bos_token="w1", eos_token="w2", unk_token="w3",
                                     model_max_length=77)
-unet = UNet2DConditionModel(sample_size=32, block_out_channels=(128, 256, 512), layers_per_block=2, cross_attention_dim=256,
+unet = UNet2DConditionModel(sample_size=8, block_out_channels=(128, 256, 512), layers_per_block=2, cross_attention_dim=256,
                             down_block_types=("CrossAttnDownBlock2D", "CrossAttnDownBlock2D", "DownBlock2D"),
                             up_block_types=("UpBlock2D", "CrossAttnUpBlock2D", "CrossAttnUpBlock2D"), attention_head_dim=8)
-vae = AutoencoderKL(block_out_channels=(64, 128, 256), down_block_types=("DownEncoderBlock2D",) * 3, up_block_types=("UpDecoderBlock2D",) * 3,
-                    latent_channels=4, norm_num_groups=32, sample_size=128)
+vae = AutoencoderKL(block_out_channels=(64, 128, 256), down_block_types=("DownEncoderBlock2D",) * 3,
+                    up_block_types=("UpDecoderBlock2D",) * 3, latent_channels=4, norm_num_groups=32, sample_size=32)
 text = CLIPTextModel(CLIPTextConfig(vocab_size=1001, hidden_size=256, intermediate_size=1024, num_hidden_layers=6, num_attention_heads=8,
                                     bos_token_id=1, eos_token_id=2, pad_token_id=0))
-pipeline = StableDiffusionPipeline(vae=vae, text_encoder=text, tokenizer=tokenizer, unet=unet, scheduler=DDIMScheduler(steps_offset=1, clip_sample=False),
-                                   safety_checker=None, feature_extractor=None, requires_safety_checker=False).to("cuda", torch.float16)
+scheduler = DDIMScheduler(steps_offset=1, clip_sample=False)
+pipeline = StableDiffusionPipeline(vae=vae, text_encoder=text, tokenizer=tokenizer, unet=unet, scheduler=scheduler, safety_checker=None,
+                                   feature_extractor=None, requires_safety_checker=False).to("cuda", torch.float16)
 pipeline.set_progress_bar_config(disable=True)
 application, passes, answered = FastAPI(), [], []
 unet.register_forward_hook(lambda *_: passes.append(1))
@@ -40,7 +41,7 @@ def list_models():
 
 @application.post("/v1/images/generations")
 def draw(question: Question):
-    images = pipeline(question.prompt, num_inference_steps=5, num_images_per_prompt=question.n, output_type="np").images
+    images = pipeline(question.prompt, num_inference_steps=3, num_images_per_prompt=question.n, output_type="np").images
     answered.append(1)
     return {"data": [{"size": list(image.shape)} for image in images]}
 
