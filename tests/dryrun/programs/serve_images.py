@@ -25,7 +25,8 @@ pipeline = StableDiffusionPipeline(vae=vae, text_encoder=text, tokenizer=tokeniz
                                    feature_extractor=None, requires_safety_checker=False).to("cuda", torch.float16)
 pipeline.set_progress_bar_config(disable=True)
 application, passes, answered = FastAPI(), [], []
-unet.register_forward_hook(lambda *_: passes.append(1))
+for outermost in text, unet, vae.decoder:
+    outermost.register_forward_hook(lambda *_: passes.append(1))
 
 
 class Question(BaseModel):
