@@ -80,17 +80,18 @@ def run_program(name, folder, python):
 
 
 def run_sglang(name, folder, python):
-    """As vLLM's rows of the same page: an 8 B Llama with dummy weights."""
-    make_model(folder / "model", python, "8b", positions=131072)
+    """The small Llama of vLLM's rows, with dummy weights."""
+    make_model(folder / "model", python, "small", positions=131072)
     began = time.monotonic()
     done = dry.dry(folder, [python, "-m", "sglang.launch_server", "--model-path", folder / "model", "--load-format", "dummy",
-                            "--context-length", "8192", "--disable-cuda-graph", "--port", "8733"], "--gpu", "l40s", "--time", "2400",
+                            "--context-length", "8192", "--disable-cuda-graph", "--watchdog-timeout", "3600", "--port", "8733"],
+                   "--gpu", "l40s", "--time", "2400",
                    timeout=2500, several=True)
     version = subprocess.check_output([python, "-c", VERSION, "torch", "sglang"], text=True).strip()
     logged = re.findall(r"(?:KV Cache is allocated|max_total_num_tokens|Load weight end).*", done.output + done.error)
     traces = sorted((folder / "x").glob("*.vrt"))
     lines = [*verdict(done), *logged, *(line for trace in traces for line in shown(trace)),
-             f"weights by arithmetic {arithmetic('8b', 1)[0]:,} B, ours " + ", ".join(
+             f"weights by arithmetic {arithmetic('small', 1)[0]:,} B, ours " + ", ".join(
                  f"{told(trace, 'report')['devices'][0]['peak']['categories']['parameter']:,} B" for trace in traces),
              f"{time.monotonic() - began:.0f} s, status {done.status}"]
     put(name, version, lines)
