@@ -85,8 +85,7 @@ def run_sglang(name, folder, python):
     began = time.monotonic()
     done = dry.dry(folder, [python, "-m", "sglang.launch_server", "--model-path", folder / "model", "--load-format", "dummy",
                             "--context-length", "8192", "--disable-cuda-graph", "--watchdog-timeout", "3600", "--port", "8733"],
-                   "--gpu", "l40s", "--time", "2400",
-                   timeout=2500, several=True)
+                   "--gpu", "l40s", "--time", "2400", timeout=2500, several=True)
     version = subprocess.check_output([python, "-c", VERSION, "torch", "sglang"], text=True).strip()
     logged = re.findall(r"(?:KV Cache is allocated|max_total_num_tokens|Load weight end).*", done.output + done.error)
     traces = sorted((folder / "x").glob("*.vrt"))
