@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -213,6 +214,27 @@ static bool has_ended(struct child *child)
     return false;
 }
 
+/* What the command had started and left when its time was up, with what that had started: all of it is ours
+ * then. */
+static void end_others(void)
+{
+    char path[64];
+    bool any = true;
+    int pid;
+
+    snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
+    while (any) {
+        FILE *file = fopen(path, "re");
+
+        for (any = false; file && fscanf(file, "%d", &pid) == 1;)
+            any |= !kill(pid, SIGKILL);
+        if (file)
+            fclose(file);
+        if (any)
+            waitpid(-1, NULL, 0);
+    }
+}
+
 /* ---- The two processes ---- */
 
 static void wait_for(int keep, const sigset_t *all, struct vt_run_end *end)
@@ -247,6 +269,8 @@ static void wait_for(int keep, const sigset_t *all, struct vt_run_end *end)
         kill(witness.pid, SIGKILL);
         waitpid(witness.pid, NULL, 0);
     }
+    if (end->timed_out)
+        end_others();
     if (WIFSIGNALED(end->status))
         end->signal = (uint32_t)WTERMSIG(end->status) | (from_keyboard ? VT_END_FROM_KEYBOARD : 0);
 }
@@ -262,6 +286,8 @@ int vt_run_wait(int keep, struct vt_run_end *end)
     sigfillset(&all);
     sigprocmask(SIG_BLOCK, &all, &mask);
     sigaction(SIGCHLD, &plain, &children); /* where it is ignored there is nothing to wait for */
+    if (end->limit_s)
+        prctl(PR_SET_CHILD_SUBREAPER, 1);
     end->begin_real_ns = now_ns(CLOCK_REALTIME);
     end->pid = fork();
     error = errno;

@@ -11,7 +11,8 @@ struct vt_run_end {
     int status;             /* as of waitpid() */
     uint32_t signal;        /* that ended it, as end_signal of a trace's header; 0 = it exited */
     uint64_t begin_real_ns; /* CLOCK_REALTIME, before it began */
-    unsigned limit_s;       /* given: the command gets SIGTERM then, and SIGKILL a little later; 0 = none */
+    unsigned limit_s;       /* given: the command gets SIGTERM then, and SIGKILL a little later, as
+                                what it started; 0 = none */
     bool timed_out;
 };
 

@@ -235,7 +235,8 @@ bool vt_is_cache_name(const char *name)
 #define VT_CACHE_NAME(part) part,
 #include "trace/frameworks.def"
     };
-    return contains_any(name, parts, COUNT(parts));
+    const char *with = strstr(name, "With"); /* a class that only takes one: DecodeWithPagedKVCacheWrapper */
+    return !(with && strstr(with, "KVCache")) && contains_any(name, parts, COUNT(parts));
 }
 
 /* ---- Names of tensors ---- */

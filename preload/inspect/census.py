@@ -19,6 +19,7 @@ SERVERS = {row[:2]: row[2:] for row in (
     ("vllm", "BlockPool", "num_gpu_blocks", "", "", "free_block_queue.num_free_blocks", "", ""),
     ("vllm", "Scheduler", "", "", "", "", "running", "max_model_len"),
     ("vllm", "AsyncScheduler", "", "", "", "", "running", "max_model_len"),
+    ("sglang", "Scheduler", "", "page_size", "max_total_num_tokens", "", "running_batch.reqs", "model_config.context_len"),
     ("transformers", "PagedAttentionCache", "num_blocks", "block_size", "max_tokens_read", "", "", ""),
 )}
 PROCESS_START = "/multiprocessing/process.py"  # its functions call that of a child

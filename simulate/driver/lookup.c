@@ -3,6 +3,8 @@
 #include "standin.h"
 #include "lookup.h"
 
+#include <dlfcn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,25 +42,10 @@ static CUresult look_up(const char *name, void **function, int version, cuuint64
     return CUDA_SUCCESS;
 }
 
-/* NVIDIA's own runtime, which some libraries have inside, looks up nearly every function, and then refuses
- * this driver. */
-static void notice_runtime(void)
-{
-    enum { SURELY_A_RUNTIME = 300 };
-    static unsigned lookups;
-    if (__atomic_add_fetch(&lookups, 1, __ATOMIC_RELAXED) == SURELY_A_RUNTIME &&
-        getenv("VRAMTRACE_SIMULATION") != NULL)
-        fputs("vramtrace dryrun: a library of this program has NVIDIA's CUDA runtime inside (as CuPy and RMM "
-              "have), "
-              "which needs a real driver: what uses it cannot run here\n",
-              stderr);
-}
-
 CUresult cuGetProcAddress_v2(const char *symbol, void **pfn, int cudaVersion, cuuint64_t flags,
                              CUdriverProcAddressQueryResult *symbolStatus)
 {
     COUNT_CALL();
-    notice_runtime();
     return look_up(symbol, pfn, cudaVersion, flags, symbolStatus);
 }
 
@@ -69,11 +56,24 @@ CUresult cuGetProcAddress(const char *symbol, void **pfn, int cudaVersion, cuuin
     return result == CUDA_SUCCESS && *pfn == NULL ? CUDA_ERROR_NOT_FOUND : result;
 }
 
+/* Asks for NVIDIA's private tables, which are not ours to have: NVIDIA's own runtime, which some libraries
+ * have inside. Without them it refuses this driver. */
 CUresult cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTableId)
 {
+    static bool told;
+    Dl_info asks;
     COUNT_CALL();
     REQUIRE(ppExportTable != NULL && pExportTableId != NULL);
-    return CUDA_ERROR_NOT_FOUND; /* NVIDIA's private tables are not ours to have */
+    if (getenv("VRAMTRACE_SIMULATION") != NULL && dladdr(__builtin_return_address(0), &asks) != 0 &&
+        !__atomic_exchange_n(&told, true, __ATOMIC_RELAXED)) {
+        const char *slash = strrchr(asks.dli_fname, '/');
+        fprintf(stderr,
+                "vramtrace dryrun: %s has NVIDIA's CUDA runtime inside, which needs a real driver, and finds "
+                "no GPU "
+                "here. Take a build that loads libcudart.so, or record it on a GPU: vramtrace run COMMAND\n",
+                slash != NULL ? slash + 1 : asks.dli_fname);
+    }
+    return CUDA_ERROR_NOT_FOUND;
 }
 
 static const struct {

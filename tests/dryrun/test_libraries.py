@@ -3,10 +3,12 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from dry import ENVIRONMENT, HERE, PROGRAM, dry
+from helpers import BUILD
 
 DECOY = 'int cuInit(unsigned flags) { return 666; }\nconst char *nvrtcGetErrorString(int e) { return "own"; }\n'
 ASKS = r"""
@@ -28,8 +30,31 @@ int main(void) { printf("%d\\n", cuInit(0)); return 0; }
 """
 
 
+# A library with NVIDIA's runtime inside, and one that asks the driver for all that there is, as cuda-python does.
+ENGINE = """
+#include <cuda_runtime_api.h>
+int count(void) { int found = 0; return cudaGetDeviceCount(&found) ? -1 : found; }
+"""
+LOOKS_UP = """
+#include <cuda.h>
+int count(void)
+{
+    void *found;
+    for (int i = 0; i < 1000; i++) if (cuGetProcAddress("cuMemAlloc", &found, 12000, 0, NULL)) return -1;
+    return 1;
+}
+"""
+COUNTS = """
+#include <stdio.h>
+int count(void);
+int main(void) { printf("%d\\n", count()); return 0; }
+"""
+TOOLKIT = Path(os.environ.get("VRAMTRACE_CUDA_INCLUDE", "/usr/local/cuda/include")).parent
+STATIC = TOOLKIT / "lib64" / "libcudart_static.a"
+
+
 def compiled(path, text, *options):
-    subprocess.run(["cc", "-x", "c", "-", "-o", path, *options], input=text, text=True, check=True)
+    subprocess.run(["cc", "-x", "c", "-", "-x", "none", "-o", path, *options], input=text, text=True, check=True)
 
 
 @pytest.fixture
@@ -73,6 +98,12 @@ def test_children_inherit_it(own, tmp_path):
 def test_nothing_is_left_behind(tmp_path):
     folder = dry(tmp_path, ["sh", "-c", "test -d $VRAMTRACE_STANDIN_ROOMS && echo $VRAMTRACE_STANDIN_ROOMS"]).output.strip()
     assert folder and not os.path.exists(folder)
+
+
+def test_what_was_started_ends_when_the_time_is_up(tmp_path):
+    """Processes of a server's engine, too: whoever started them was ended, and did not end them."""
+    done = dry(tmp_path, ["sh", "-c", "sh -c 'sleep 99 & echo $!; wait' & wait"], "--time", "1s", timeout=60)
+    assert done.output.strip() and not os.path.exists(f"/proc/{done.output.strip()}"), done.error
 
 
 def begin(said):
@@ -140,6 +171,21 @@ def test_python_without_torch(tmp_path):
     assert dry(tmp_path, [sys.executable, "-I", "-c", "print('ran')"]).output == "ran\n"
     assert dry(tmp_path, [sys.executable, "-c", "import numpy; print('ran')"]).output == "ran\n"
     assert HERE.is_dir()
+
+
+@pytest.mark.parametrize("text,options,finds", [
+    pytest.param(ENGINE, ["-Wl,--whole-archive", STATIC, "-Wl,--no-whole-archive", "-Wl,--exclude-libs,ALL"], -1, marks=pytest.mark.skipif(
+        not STATIC.exists(), reason="the runtime to link with")),
+    (LOOKS_UP, [f"-L{BUILD}/simulate", "-l:libcuda.so.1"], 1)])
+def test_a_library_with_nvidias_runtime_inside_is_named(text, options, finds, tmp_path):
+    compiled(tmp_path / "libengine.so", text, "-shared", "-fPIC", f"-I{TOOLKIT}/include", *options)
+    compiled(tmp_path / "x", COUNTS, tmp_path / "libengine.so", "-ldl", "-lpthread", "-lrt", f"-Wl,-rpath,{tmp_path}",
+             f"-Wl,-rpath-link,{BUILD}/simulate")
+    done = dry(tmp_path, [tmp_path / "x"])
+    told = [line for line in done.error.splitlines() if "runtime" in line]
+    assert (done.status, done.output) == (0, f"{finds}\n"), done.error
+    assert told == (["vramtrace dryrun: libengine.so has NVIDIA's CUDA runtime inside, which needs a real driver, and finds no GPU here. "
+                     "Take a build that loads libcudart.so, or record it on a GPU: vramtrace run COMMAND"] if finds < 0 else []), told
 
 
 def test_what_cuda_12_has_less_of(tmp_path):

@@ -92,6 +92,44 @@ def test_each_request_gets_a_token(tmp_path):
     assert done.status == 0 and done.output.splitlines()[-1] == "[1, 1, 1] [0, 0, 0]", done.output + done.error
 
 
+# A server that keeps tokens, not blocks; its scheduler is where SGLang's is.
+SCHEDULER = '''
+import types
+class Scheduler:
+    def __init__(self, tokens):
+        self.max_total_num_tokens, self.page_size, self.running_batch = tokens, 1, types.SimpleNamespace(reqs=[0, 1, 2])
+        self.model_config = types.SimpleNamespace(context_len=100)
+    def process_batch_result(self, batch, result):
+        return result
+'''
+SCHEDULED = '''
+import torch
+from sglang.srt.managers.scheduler import Scheduler
+class TokenPool:
+    def allocate_kv_pool(self):
+        self.keys = [torch.zeros(1001, 1024, device="cuda") for _ in range(8)]
+model = torch.nn.Linear(1024, 1024, device="cuda")
+pool, scheduler = TokenPool(), Scheduler(1000)
+pool.allocate_kv_pool()
+with torch.no_grad():
+    for i in range(6):
+        assert scheduler.process_batch_result(None, model(pool.keys[0][:3])).shape == (3, 1024)
+'''
+
+
+def test_a_pool_of_tokens(tmp_path):
+    folder = tmp_path / "sglang" / "srt" / "managers"
+    folder.mkdir(parents=True)
+    (folder / "scheduler.py").write_text(SCHEDULER)
+    (tmp_path / "serve.py").write_text(SCHEDULED)
+    done = python(tmp_path, tmp_path / "serve.py", options=["--gpu", "l4"])
+    assert done.status == 0, done.error
+    inference = done.report()["devices"][0]["inference"]
+    told = [inference[name] for name in ("forward_passes", "kv_pool_tokens", "kv_pool_sequences", "requests_at_once")]
+    assert told == [6, 1000, 10, 3] and 0 <= inference["kv_pool_bytes"] - 8 * 1001 * 4096 < 1 << 20, inference
+    assert "KV cache: 1,000 tokens of " in done.error and "10 sequences of 100" in done.error, done.error
+
+
 SYMMETRIC = '''
 import os, torch, torch.distributed as dist, torch.distributed._symmetric_memory as symmetric
 torch.cuda.set_device(int(os.environ["RANK"]))

@@ -19,7 +19,8 @@ def test_a_server_is_asked_and_ends(tmp_path, requests):
     assert f"{requests} of {requests} requests to /v1/completions were answered" in done.error and done.verdict == "✓ fits"
 
 
-@pytest.mark.parametrize("arguments", [["--texts"], ["--path", "/v1/chat/completions"], ["--path", "/v1/embeddings"]])
+@pytest.mark.parametrize("arguments", [["--texts"], ["--path", "/v1/chat/completions"], ["--path", "/v1/embeddings"],
+                                       ["--path", "/v1/images/generations"]])
 def test_what_servers_are_asked(tmp_path, arguments):
     done = python(tmp_path, SERVER, *arguments, options=["--gpu", "l4"])
     assert done.status == 0 and done.output.splitlines()[-1] == "served 12, the longest 4016", done.output + done.error
@@ -30,7 +31,7 @@ def test_requests_that_fail_are_told(tmp_path):
     done = python(tmp_path, SERVER, "--most", "90", options=["--gpu", "l4"])  # a short one, with its answer, and no longer one
     assert done.status == 0 and "12 of 12 requests" in done.error, done.error
     done = python(tmp_path, SERVER, "--most", "17", options=["--gpu", "l4", "--time", "15s"])
-    assert "was not asked anything: HTTP Error 400" in done.error and "end it by Ctrl-C" in done.error, done.error
+    assert "answered no request: HTTP Error 400" in done.error and "end it by Ctrl-C" in done.error, done.error
 
 
 @pytest.mark.parametrize("options", [["--requests", "0"], []])
@@ -43,7 +44,7 @@ def test_a_server_is_left_alone(tmp_path, options):
     while not options:
         line = running.stderr.readline()
         assert line
-        if "was not asked anything" in line:
+        if "answered no request" in line:
             break
     if options:
         subprocess.run(["sleep", "3"], check=True)

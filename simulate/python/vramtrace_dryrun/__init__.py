@@ -36,6 +36,7 @@ PARTS = {
     "numpy": ["fake_data"],
     "multiprocessing.process": ["ends"],
     "uvicorn.server": ["visitors"],
+    "sglang.srt.managers.scheduler": ["servers"],
     "vllm.v1.worker.gpu.input_batch": ["servers"],
 }
 

@@ -17,6 +17,7 @@ INTERFACES = (
     ("/v1/completions", lambda tokens: {"prompt": "a " * tokens, "max_tokens": ANSWER}),
     ("/v1/chat/completions", lambda tokens: {"messages": [{"role": "user", "content": "a " * tokens}], "max_tokens": ANSWER}),
     ("/v1/embeddings", lambda tokens: {"input": "a " * tokens}),
+    ("/v1/images/generations", lambda tokens: {"prompt": "a " * tokens}),
 )
 
 
@@ -63,7 +64,7 @@ def visit(server, count):
     try:
         path, content, short, longest = find_interface(address)
     except Exception as error:
-        say(f"the server is ready at {address}, and was not asked anything: {error}. Ask it, and end it by Ctrl-C")
+        say(f"the server is ready at {address}, and answered no request: {error}. Ask it, and end it by Ctrl-C")
         return
     lengths = [longest, *[short] * count][:count - 1]
     with concurrent.futures.ThreadPoolExecutor(max(1, count)) as visitors:
