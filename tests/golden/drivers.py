@@ -4,8 +4,8 @@ ours?
 
     drivers.py [--driver VERSION]... [--wheels FOLDER] > docs/results/drivers.md
 
-The drivers are those of tests/setup.sh (setup_driver); cuBLAS and others are PyPI's wheels (1.9 GB), loaded one at a time and deleted,
-but for those that are in FOLDER already. Needs VRAMTRACE_BUILD. Exits with 1 if anything differs.
+The drivers are those of tests/setup.sh (setup_driver). cuBLAS and others are PyPI's wheels (1.9 GB), downloaded one at a time and
+deleted, but for those that `pip install --target FOLDER` has installed. Needs VRAMTRACE_BUILD. Exits with 1 if anything differs.
 """
 import argparse
 import collections
@@ -17,7 +17,6 @@ import re
 import subprocess
 import sys
 import tempfile
-import zipfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parent), str(HERE)]
@@ -37,7 +36,7 @@ OTHERS = (
     (r"cuGetExportTable", "gives private functions that no header declares"),
     (r"cuMem(cpy|set)\w*", "copy and fill"),
     (r"cu(EGL|GL|VDPAU)\w+|cuGraphicsResourceSetMapFlags\w*", "set the graphics interface up, or give back what it shares"),
-    (r"cu\w*(Get|Query|Enumerate|FuncIsLoaded|CanAccess|ComputeCapability|Occupancy|ElapsedTime|TotalMem)\w*", "only read"),
+    (r"cu\w*(Get|Query|Enumerate|IsLoaded|CanAccess|ComputeCapability|Occupancy|ElapsedTime|TotalMem)\w*", "only read"),
     (r"cuLaunch(Grid|GridAsync|CooperativeKernelMultiDevice)?", "launch functions that cuModuleGetFunction, which is hooked, has given"),
     (r"cuGraph(Create|Clone|Add(?!Node|Mem(Alloc|Free))|Exec(?!Update|Destroy)|(?!Add|Exec|Instantiate|Launch|Upload|ics))\w*",
      "describe a graph: its memory comes with instantiation, upload and launch, which are hooked"),
@@ -46,7 +45,7 @@ OTHERS = (
     (r"cuEvent(Create|Destroy)\w*|cu(Event|Stream|Ctx|GreenCtx)(Record|Synchronize|Wait|Write|BatchMemOp|AddCallback|Copy|Update)\w*|"
      r"cuLaunchHostFunc\w*|cu\w*ExternalSemaphores?\w*|cuIpcOpenEventHandle|cuFlushGPUDirectRDMAWrites", "events, and the order of work"),
     (r"cu(Ctx|Stream|DevicePrimaryCtx|Pointer|Coredump)(Push|Pop|Set|Reset(?!_v|$))\w+", "choose and set"),
-    (r"cu(UserObject|Profiler|DeviceRegister|DeviceUnregister|DevSmResource|DevResource)\w+|cuInit", "objects of the host, and how it works"),
+    (r"cu(UserObject|Profiler|DeviceRegister|DeviceUnregister|DevSmResource|DevResource)\w+|cuInit", "objects of the host, settings"),
 )
 # Wheel, its library's path in it, and a function that makes it look up the driver's. Others are loaded with them.
 LIBRARIES_OF_WHEELS = (
@@ -60,6 +59,20 @@ LIBRARIES_OF_WHEELS = (
     ("nvidia-nccl-cu12==2.32.3", "nccl/lib/libnccl.so.2", "ncclCommInitRank"),
     ("nvidia-cufft-cu12==11.4.1.4", "cufft/lib/libcufft.so.11", "cufftCreate"),
 )
+TEXT = """Each library was asked the same questions bare and with the recorder preloaded. *lookups*: answers of `dlsym` (by handle,
+RTLD_DEFAULT and RTLD_NEXT; before and after it is loaded, locally and globally), of `dlvsym`, which finds nothing because the
+libraries have no symbol versions, and of `cuGetProcAddress` and `cuGetProcAddress_v2` for every name, five values of their flags and 44
+CUDA versions from 2.0 to 13.2 (one answer for each version from which it is another one). *ours*: those that are the recorder's
+wrappers. *calls*: results of every function, with zeros and with pointers, before and after `cuInit`. *reached*: wrappers, by three
+lookups each, that came once to the driver's function of their name, with all its arguments, and handed its result on. *texts*: codes
+given to `cuGetErrorName` and `cuGetErrorString`. *NVML calls*: of the library, and of the recorder's private copy of it.
+"""
+LIBRARIES_TEXT = """## Libraries on top of CUDA
+
+Each was loaded over the newest of these drivers, and a function called that fails without a GPU: before that, the CUDA runtime inside
+the library looks up the driver's functions. *imports*: functions of libcuda and libcudart that the library is linked with. *kept*:
+functions of libcuda that its data points to afterwards, the same bare and preloaded; *hooked*: those of them that hooks.def wraps.
+"""
 
 
 def fetch(version):
@@ -126,13 +139,14 @@ def examine(folder):
         table = {name.partition("@")[0]: offset for name, offset in exports(folder / library).items() if not name.startswith("cudbg")}
         names = set(table) | (KNOWN if library == "libcuda.so.1" else set())
         names |= {re.sub(r"(_v\d+)?(_pt[sd][sz])?$", "", name) for name in names}
-        with tempfile.NamedTemporaryFile("w", suffix=".names") as file:
+        with tempfile.NamedTemporaryFile("w") as file:
             file.write("".join(f"{name} {table.get(name, 0)}\n" for name in sorted(names)))
             file.flush()
             answers = {}
             for part in parts:
-                before, after = (run([PROGRAMS / "driver_answers", library, file.name, part], folder, preload) for preload in (0, 1))
-                answers[part] = before
+                command = [PROGRAMS / "driver_answers", library, file.name, part]
+                answers[part] = before = run(command, folder, False)
+                after = run(command, folder, True)
                 if len(before) != len(after) or before[-1] != "ended with 0, ":
                     wrong.append(f"{library}, {part}: {len(before)} lines, then {len(after)}; {before[-1]}; {after[-1]}")
                 wrong += [f"{library}, {part}: {old} → {new}" for old, new in zip(before, after) if not is_as_wanted(part, old, new)]
@@ -156,25 +170,27 @@ def other_exports(folder):
 
 
 def pointers(library, function, folder, preload):
-    """What it keeps: pairs of the holder's name and a function of libcuda, with who is pointed at."""
-    lines = run([PROGRAMS / "cudart_pointers", library, function], f"{folder}:{':'.join(map(str, library.parents[2].glob('*/lib')))}", preload)
+    """How the call ended, how the program did, and what is kept: the holder's name, a function of libcuda, and whose it is."""
+    path = ":".join(map(str, (folder, *library.parents[2].glob("*/lib"))))
+    lines = run([PROGRAMS / "cudart_pointers", library, function], path, preload)
     kept = [line.split() for line in lines[1:-1]]
-    return lines[0], lines[-1], {(holder, name, owner) for owner, name, *holder in kept for holder in holder if name in KNOWN | {
-        name for name in exports(folder / "libcuda.so.1")}}
+    names = KNOWN | set(exports(folder / "libcuda.so.1"))
+    return lines[0], lines[-1], {(words[2], words[1], words[0]) for words in kept if len(words) == 3 and words[1] in names}
 
 
 def examine_library(library, function, folder):
     """Rows of (library, imports, kept, of these hooked, ours), and lines that differ."""
     (result, ended, before), (result_with, ended_with, after) = (pointers(library, function, folder, preload) for preload in (False, True))
     wrong = [] if (result, ended) == (result_with, ended_with) else [f"{library.name}: {result}, {ended} → {result_with}, {ended_with}"]
-    wrong += [f"{library.name}: {holder} keeps {name} of {owner}" for holder, name, owner in after if (owner == "recorder") != (name in HOOKED)]
+    wrong += [f"{library.name}: {holder} keeps {name} of {owner}" for holder, name, owner in after
+              if (owner == "recorder") != (name in HOOKED)]
     if {pair[:2] for pair in before} != {pair[:2] for pair in after}:
         wrong.append(f"{library.name}: other functions are kept")
     rows = []
     for holder in sorted({holder for holder, _, _ in after}):
         file = next(library.parents[2].glob(f"*/lib/{holder}"))
         table = subprocess.check_output(["nm", "-D", "--undefined-only", file], text=True)
-        imports = sorted(set(re.findall(r"\b(cu(?:da)?[A-Z]\w+)", table)) & (KNOWN | set(exports(folder / "libcuda.so.1"))))
+        imports = sorted(set(re.findall(r"\b(cu(?:da)?[A-Z]\w+)", table)))
         names = {name for where, name, _ in after if where == holder}
         rows.append((holder, function, imports, len(names), len(names & HOOKED),
                      len({name for where, name, owner in after if where == holder and owner == "recorder"})))
@@ -184,16 +200,14 @@ def examine_library(library, function, folder):
 def examine_wheels(driver, kept):
     rows, wrong = [], []
     for wheel in dict.fromkeys(wheel for wheel, _, _ in LIBRARIES_OF_WHEELS):
-        with tempfile.TemporaryDirectory() as folder:
-            pattern = wheel.replace("-", "_").replace("==", "-") + "-*.whl"
-            file = next(kept.glob(pattern), None) if kept else None
-            if file is None:
-                subprocess.run([sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", folder, wheel], check=True, stdout=sys.stderr)
-                file = next(pathlib.Path(folder).glob(pattern))
-            with zipfile.ZipFile(file) as archive:
-                archive.extractall(folder, [name for name in archive.namelist() if ".so" in name])
-            for _, path, function in (row for row in LIBRARIES_OF_WHEELS if row[0] == wheel):
-                more, differ = examine_library(pathlib.Path(folder, "nvidia", path), function, driver)
+        parts = [row[1:] for row in LIBRARIES_OF_WHEELS if row[0] == wheel]
+        with tempfile.TemporaryDirectory() as temporary:
+            folder = kept if kept and (kept / "nvidia" / parts[0][0]).exists() else pathlib.Path(temporary)
+            if folder != kept:
+                subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", folder, wheel], check=True,
+                               stdout=sys.stderr)
+            for path, function in parts:
+                more, differ = examine_library(folder / "nvidia" / path, function, driver)
                 rows += [(wheel, *row) for row in more]
                 wrong += differ
     return rows, wrong
@@ -240,14 +254,7 @@ def main():
     for name, why in sorted(unhooked.items()):
         by_reason[why].append(f"`{name}`")
     print(made_here("NVIDIA's own libraries, without a GPU", "tests/golden/drivers.py > docs/results/drivers.md"))
-    print("Each library was asked the same questions bare and with the recorder preloaded. *lookups*: answers of `dlsym` (by handle, "
-          "RTLD_DEFAULT and RTLD_NEXT,\nbefore and after it is loaded, locally and globally), of `dlvsym`, which finds nothing because the "
-          "libraries have no symbol versions, and\nof `cuGetProcAddress` and `cuGetProcAddress_v2` for every name, 44 CUDA versions from 2.0 to "
-          "13.2 and five values of its flags (one for each version from\nwhich it is another one). *ours*: those that are the recorder's "
-          "wrappers. *calls*: results of every function, with zeros and with pointers, before and\nafter `cuInit`. *reached*: wrappers, by "
-          "three lookups each, that came to the function of their name in the driver once, with all its\narguments, and handed its result "
-          "on. *texts*: codes given to `cuGetErrorName` and `cuGetErrorString`. *NVML calls*: of the library, and of the recorder's private "
-          "copy of it.\n")
+    print(TEXT)
     for line in without:
         print(f"Not compared: {line}.\n")
     print(table(["package", "`cuInit`", "exports", "hooked", "unhooked", "lookups", "ours", "calls", "reached", "texts", "NVML exports",
@@ -259,10 +266,7 @@ def main():
     print("## Exports that have nothing to do with memory\n")
     print(table(["what they do", "how many", "such as"], [(what, len(names), ", ".join(f"`{name}`" for name in sorted(names)[:3]))
                                                          for what, names in others.items() if what]))
-    print("## Libraries on top of CUDA\n")
-    print(f"Each was loaded over the newest of these drivers, and a function called that fails without a GPU: before that, the CUDA runtime "
-          "inside the library looks up\nthe driver's functions. *kept*: functions of libcuda that its data points to afterwards; they are the "
-          "same bare and preloaded. None of them\nimports libcudart. *imports*: functions of libcuda that it is linked with.\n")
+    print(LIBRARIES_TEXT)
     print(table(["wheel", "library", "called", "imports", "kept", "hooked", "ours"],
                 [(wheel, f"`{holder}`", f"`{function}`", ", ".join(f"`{name}`" for name in imports) or "–", kept, hooked, ours)
                  for wheel, holder, function, imports, kept, hooked, ours in library_rows]))
