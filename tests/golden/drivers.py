@@ -13,6 +13,7 @@ import functools
 import json
 import os
 import pathlib
+import platform
 import re
 import subprocess
 import sys
@@ -61,8 +62,8 @@ LIBRARIES_OF_WHEELS = (
 )
 TEXT = """Each library was asked the same questions bare and with the recorder preloaded. *lookups*: answers of `dlsym` (by handle,
 RTLD_DEFAULT and RTLD_NEXT; before and after it is loaded, locally and globally), of `dlvsym`, which finds nothing because the
-libraries have no symbol versions, and of `cuGetProcAddress` and `cuGetProcAddress_v2` for every name, five values of their flags and 44
-CUDA versions from 2.0 to 13.2 (one answer for each version from which it is another one). *ours*: those that are the recorder's
+libraries have no symbol versions, and of `cuGetProcAddress` and `cuGetProcAddress_v2` for every name, five values of their flags and 42
+CUDA versions from 2.0 to 13.2, 0 and 99.99 (one answer for each version from which it is another one). *ours*: those that are the recorder's
 wrappers. *calls*: results of every function, with zeros and with pointers, before and after `cuInit`. *reached*: wrappers, by three
 lookups each, that came once to the driver's function of their name, with all its arguments, and handed its result on. *texts*: codes
 given to `cuGetErrorName` and `cuGetErrorString`. *NVML calls*: of the library, and of the recorder's private copy of it.
@@ -118,8 +119,10 @@ def by_our_wrapper(line):
 
 
 def arguments_wanted(name):
-    """As bits. On x86-64 an IPC handle, by value, is on the stack; the others are in six registers first."""
-    return 0b11 | 0xff << 6 if name.startswith("cuIpcOpenMemHandle") else (1 << argument_counts()[name]) - 1
+    """As bits. On x86-64 an IPC handle, by value, is on the stack, while others are in six registers first."""
+    if name.startswith("cuIpcOpenMemHandle"):
+        return 0b101 if platform.machine() == "aarch64" else 0b11 | 0xff << 6
+    return (1 << argument_counts()[name]) - 1
 
 
 def is_as_wanted(part, before, after):
