@@ -61,11 +61,11 @@ LIBRARIES_OF_WHEELS = (
     ("nvidia-cufft-cu12==11.4.1.4", "cufft/lib/libcufft.so.11", "cufftCreate"),
 )
 TEXT = """Each library was asked the same questions bare and with the recorder preloaded. *lookups*: answers of `dlsym` (by handle,
-RTLD_DEFAULT and RTLD_NEXT; before and after it is loaded, locally and globally), of `dlvsym`, which finds nothing because the
-libraries have no symbol versions, and of `cuGetProcAddress` and `cuGetProcAddress_v2` for every name, five values of their flags and 42
-CUDA versions from 2.0 to 13.2, 0 and 99.99 (one answer for each version from which it is another one). *ours*: those that are the
-recorder's wrappers. *calls*: results of every function, with zeros and with pointers, before and after `cuInit`. *reached*: wrappers,
-by three lookups each, that came once to the driver's function of their name, with all its arguments, and handed its result on. *texts*: codes
+RTLD_DEFAULT and RTLD_NEXT; before and after it is loaded, locally and globally), of `dlvsym`, which finds nothing because the libraries
+have no symbol versions, and of `cuGetProcAddress` and `cuGetProcAddress_v2` for every name, five values of their flags and 42 CUDA
+versions from 2.0 to 13.2, 0 and 99.99 (one answer for each version from which it is another one). *ours*: those that are the recorder's
+wrappers. *calls*: results of every function, with zeros and with pointers, before and after `cuInit`. *reached*: wrappers, by three
+lookups each, that came once to the driver's function of their name, with all its arguments, and handed its result on. *texts*: codes
 given to `cuGetErrorName` and `cuGetErrorString`. *NVML calls*: of the library, and of the recorder's private copy of it.
 """
 LIBRARIES_TEXT = """## Libraries on top of CUDA
