@@ -22,6 +22,7 @@
 # setup_aarch64        sets VRAMTRACE_AARCH64, a folder with Debian's libraries and Python for AArch64 (0.3 GB) and an aarch64.ini for
 #                      meson, and installs the cross compiler and qemu: tests/aarch64/run.sh. On Debian alone
 # setup_job_launchers  Ray and DeepSpeed (0.2 GB to load) in a folder beside PyTorch's: tests/torch/test_launched.py, skipped without
+# setup_driver         VERSION: NVIDIA's driver libraries of Debian's non-free component, in a folder of the cache: tests/golden/drivers.py
 # setup_workers        sets setup_workers, options of pytest for as many processes as there are cores
 # setup_trainers       setup_torch, and into the same environment pytest and what people train with on top of PyTorch
 # setup_torch_of       VERSION: sets VRAMTRACE_PYTHON: another PyTorch, with the same (2 GB on disk)
@@ -59,6 +60,17 @@ setup_readers_packages="axe-core-python==0.1.0 dask==2026.8.0 distributed==2026.
 
 setup_new_pythons="3.14 3.15"
 setup_new_torch_versions="2.11.0 2.15.0" # one for each of them
+
+# NVIDIA's driver libraries without a driver: version, Debian suite, packages of its non-free component.
+setup_drivers_packages="390 sid libnvidia-legacy-390xx-cuda1 libnvidia-legacy-390xx-ml1 libnvidia-legacy-390xx-fatbinaryloader
+418 sid libnvidia-tesla-418-cuda1 libnvidia-tesla-418-ml1 libnvidia-tesla-418-fatbinaryloader
+450 sid libnvidia-tesla-450-cuda1 libnvidia-tesla-450-ml1
+460 sid libnvidia-tesla-460-cuda1 libnvidia-tesla-460-ml1
+470 sid libnvidia-tesla-470-cuda1 libnvidia-tesla-470-ml1
+525 sid libnvidia-tesla-cuda1 libnvidia-tesla-ml1
+535 bookworm libcuda1 libnvidia-ml1
+550 sid libcuda1 libnvidia-ml1
+555 experimental libcuda1 libnvidia-ml1"
 
 setup_shells="zsh fish"
 setup_packaging_packages="meson-python==0.22.1 meson==1.12.1 ninja==1.13.2 uv==0.13.9 ipython ipykernel jupyter_client"
@@ -214,26 +226,34 @@ setup_pythons() {
     done
 }
 
+# Sets `apt`, an apt-get with its own sources, lists and cache below FOLDER; the system's stay as they are.
+setup_private_apt() { # FOLDER COMPONENT SUITE...
+    local folder=$1 component=$2 keyring=/usr/share/keyrings/debian-archive-keyring.gpg mirror suite
+    shift 2
+    command -v apt-get >/dev/null && mirror=$(apt-get indextargets --format '$(REPO_URI)' | grep -m 1 '/debian/$') && [ -e "$keyring" ] ||
+        return 1
+    rm -rf "$folder"
+    mkdir -p "$folder/lists/partial" "$folder/cache/archives/partial" || return 1
+    touch "$folder/installed"
+    for suite; do echo "deb [signed-by=$keyring] $mirror $suite $component"; done >"$folder/sources.list"
+    apt=(timeout 300 apt-get -q -o APT::Sandbox::User= -o Acquire::Check-Valid-Until=false
+        -o Dir::Etc::SourceList="$folder/sources.list" -o Dir::Etc::SourceParts=/dev/null -o Dir::Etc::Preferences=/dev/null
+        -o Dir::Etc::PreferencesParts=/dev/null -o Dir::State::Lists="$folder/lists" -o Dir::State::Status="$folder/installed"
+        -o Dir::Cache="$folder/cache")
+}
+
 setup_install_pythons() {
     local folder=$setup_pythons_folder packages=$setup_pythons_folder.packages version missing
-    local keyring=/usr/share/keyrings/debian-archive-keyring.gpg
-    command -v apt-get >/dev/null || { setup_say "no apt here to bring Python $setup_new_pythons"; return 1; }
-    missing=$(setup_not_installed patchelf)
-    [ -z "$missing" ] || setup_install $missing || return 1
-    local mirror
-    mirror=$(apt-get indextargets --format '$(REPO_URI)' | grep -m 1 '/debian/$') && [ -e "$keyring" ] || {
+    local -a apt
+    setup_private_apt "$packages" main sid || {
         setup_say "Python $setup_new_pythons come from Debian, of which apt has no mirror or no key here"
         return 1
     }
+    missing=$(setup_not_installed patchelf)
+    [ -z "$missing" ] || setup_install $missing || return 1
     setup_say "installing Python $setup_new_pythons of Debian sid into $folder"
-    rm -rf "$folder" "$packages"
-    mkdir -p "$folder" "$packages/lists/partial" "$packages/cache/archives/partial" || return 1
-    touch "$packages/installed"
-    echo "deb [signed-by=$keyring] $mirror sid main" >"$packages/sources.list"
-    local -a apt=(timeout 300 apt-get -q -o APT::Sandbox::User= -o Acquire::Check-Valid-Until=false
-        -o Dir::Etc::SourceList="$packages/sources.list" -o Dir::Etc::SourceParts=/dev/null -o Dir::Etc::Preferences=/dev/null
-        -o Dir::Etc::PreferencesParts=/dev/null -o Dir::State::Lists="$packages/lists" -o Dir::State::Status="$packages/installed"
-        -o Dir::Cache="$packages/cache")
+    rm -rf "$folder"
+    mkdir -p "$folder" || return 1
     "${apt[@]}" update >"$packages/log" 2>&1 &&
         "${apt[@]}" install -y --no-install-recommends --download-only $(for version in $setup_new_pythons; do
             echo "python$version-venv python$version-dev libpython$version"
@@ -243,6 +263,30 @@ setup_install_pythons() {
         dpkg-deb -x "$version" "$folder" || return 1
     done
     setup_relocate_pythons "$folder" && rm -rf "$packages"
+}
+
+# Only the libraries, in a folder for each driver; `package` there says which package they are of.
+setup_driver() { # VERSION
+    setup_driver_folder=$VRAMTRACE_CACHE/drivers/$1
+    [ -e "$setup_driver_folder/package" ] || setup_locked setup_install_driver "$1"
+}
+
+setup_install_driver() { # VERSION
+    local folder=$VRAMTRACE_CACHE/drivers/$1 work=$VRAMTRACE_CACHE/drivers/$1.packages row name suite package
+    local -a apt packages=()
+    row=$(grep "^$1 " <<<"$setup_drivers_packages") || { setup_say "no driver $1 is known"; return 1; }
+    read -r _ suite row <<<"$row"
+    for name in $row; do packages+=("$name/$suite"); done
+    setup_private_apt "$work" non-free "$suite" && "${apt[@]}" update >"$work/log" 2>&1 &&
+        (cd "$work" && "${apt[@]}" download "${packages[@]}" >>log 2>&1) || {
+        setup_say "NVIDIA's driver $1 is not to be had: Debian's non-free component of $suite, by apt"
+        return 1
+    }
+    for package in "$work"/*.deb; do dpkg-deb -x "$package" "$work/files" || return 1; done
+    rm -rf "$folder"
+    mkdir -p "$folder" &&
+        find "$work/files" \( -name 'lib*.so.1' -o -name 'libnvidia-fatbinaryloader.so.*' \) -exec cp -L -t "$folder" {} + &&
+        dpkg-deb -f "$(ls "$work"/*cuda1_*.deb)" Package Version | sed 's/.*: //' | paste -sd ' ' >"$folder/package" && rm -rf "$work"
 }
 
 setup_relocate_pythons() {
