@@ -23,13 +23,18 @@ Test(whatif, tells_the_peak_and_what_it_would_be)
     vt_whatif_make(&replay, 0, &whatif);
     cr_assert_eq(whatif.peak_bytes, 1600);
     cr_assert_eq(whatif.peak_event, 2);
-    vt_whatif_less(&whatif, 1, 5, 1000);
+    vt_whatif_less(&whatif, NULL, 1, 5, 1000);
     cr_assert_eq(vt_whatif_saves(&whatif), 1000);
-    vt_whatif_less(&whatif, 1, 3, 1000); /* but not at 3, before the last is freed */
+    vt_whatif_less(&whatif, NULL, 1, 3, 1000); /* but not at 3, before the last is freed */
     cr_assert_eq(vt_whatif_saves(&whatif), 0);
-    vt_whatif_less(&whatif, 0, VT_NEVER, 50);
-    vt_whatif_less(&whatif, 2, 3, 0 - UINT64_C(20)); /* more */
+    vt_whatif_less(&whatif, NULL, 0, VT_NEVER, 50);
+    vt_whatif_less(&whatif, NULL, 2, 3, 0 - UINT64_C(20)); /* more */
     cr_assert_eq(vt_whatif_saves(&whatif), 30);
+    const struct vt_saving *savings = whatif.savings.items; /* from an event on */
+    cr_assert_eq(whatif.savings.count, 3);
+    cr_assert(savings[0].event == 0 && savings[0].bytes == 50);
+    cr_assert(savings[1].event == 2 && savings[1].bytes == 30);
+    cr_assert(savings[2].event == 3 && savings[2].bytes == 50);
     vt_whatif_free(&whatif);
 }
 
@@ -43,9 +48,9 @@ Test(whatif, sums_may_overflow)
     struct vt_whatif whatif;
     vt_whatif_make(&replay, 0, &whatif);
     for (uint32_t i = 0; i < EVENTS; i++)
-        vt_whatif_less(&whatif, i, VT_NEVER, HUGE);
+        vt_whatif_less(&whatif, NULL, i, VT_NEVER, HUGE);
     for (uint32_t i = 0; i < EVENTS; i++)
-        vt_whatif_less(&whatif, i, i + 1, 0 - HUGE);
+        vt_whatif_less(&whatif, NULL, i, i + 1, 0 - HUGE);
     vt_whatif_saves(&whatif);
     vt_whatif_free(&whatif);
 }

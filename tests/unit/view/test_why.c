@@ -114,11 +114,11 @@ Test(whatif, another_moment_becomes_the_peak)
     vt_whatif_make(&fake->replay, 0, &whatif);
     cr_expect_eq(whatif.peak_bytes, 100 * MIB);
     cr_expect_eq(whatif.peak_event, 0);
-    vt_whatif_less(&whatif, 0, 1, 20 * MIB);
+    vt_whatif_less(&whatif, NULL, 0, 1, 20 * MIB);
     cr_expect_eq(vt_whatif_saves(&whatif), 20 * MIB);
-    vt_whatif_less(&whatif, 0, 1, 60 * MIB);
+    vt_whatif_less(&whatif, NULL, 0, 1, 60 * MIB);
     cr_expect_eq(vt_whatif_saves(&whatif), 30 * MIB, "the second is the peak then");
-    vt_whatif_less(&whatif, 2, VT_NEVER, -50 * (int64_t)MIB);
+    vt_whatif_less(&whatif, NULL, 2, VT_NEVER, -50 * (int64_t)MIB);
     cr_expect_eq(vt_whatif_saves(&whatif), 0, "higher than before");
     vt_whatif_free(&whatif);
     fake_free(fake);
