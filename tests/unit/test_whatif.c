@@ -30,6 +30,11 @@ Test(whatif, tells_the_peak_and_what_it_would_be)
     vt_whatif_less(&whatif, NULL, 0, VT_NEVER, 50);
     vt_whatif_less(&whatif, NULL, 2, 3, 0 - UINT64_C(20)); /* more */
     cr_assert_eq(vt_whatif_saves(&whatif), 30);
+    const struct vt_saving *savings = whatif.savings.items; /* from an event on */
+    cr_assert_eq(whatif.savings.count, 3);
+    cr_assert(savings[0].event == 0 && savings[0].bytes == 50);
+    cr_assert(savings[1].event == 2 && savings[1].bytes == 30);
+    cr_assert(savings[2].event == 3 && savings[2].bytes == 50);
     vt_whatif_free(&whatif);
 }
 
