@@ -29,6 +29,7 @@ def test_names_are_text(browser, page_of, traces):
     assert any("</script><script>" in text for text in trace.strings) and any(len(text) >= 10_000 for text in trace.strings)
     assert any("\ufffd" in mark["name"] for mark in trace.head["marks"])
     browser.tab("who")
+    browser.driver.execute_script("vramtrace.toPeak()")
     browser.driver.execute_script("const s = document.querySelector('.vp-who select'); s.value = 'line'; s.dispatchEvent(new Event('change'))")
     browser.settle()
     assert any("</script><script>" in name or "<img src=x" in name for _, name, _ in browser.rows())

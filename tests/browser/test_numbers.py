@@ -54,7 +54,7 @@ def test_hover_at_twenty_moments(browser, page_of, traces, name):
     _, (trace,) = page_data.read(path)
     labels = {category["name"]: category["label"] for category in trace.head["categories"]}
     for device in trace.head["devices"]:
-        browser.open(path, f"axis=event&device={device['index']}")
+        browser.open(path, f"tab=who&axis=event&device={device['index']}")
         browser.keep(f"{name}-{device['index']}" if device["index"] else name)
         left, top, width, height = browser.plot()
         seen, stay = 0, ever(trace, device["index"], labels)
