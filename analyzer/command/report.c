@@ -27,7 +27,7 @@ static const struct page {
      VT_TIMELINE_COLUMNS},
     {VT_COMMAND_TIMELINE, vt_text_timeline, &vt_timeline_document, 0, VT_NO_GROUPS, VT_NO_GROUPS,
      VT_AT_OOM_NEVER, VT_AT_OOM_NEVER, NULL, VT_TIMELINE_COLUMNS},
-    {VT_COMMAND_OOM, vt_text_oom, &vt_oom_document, VT_FIND_LEAKS | VT_FIND_SHORTAGE | VT_FIND_CARD,
+    {VT_COMMAND_OOM, vt_text_oom, &vt_oom_document, VT_FIND_LEAKS | VT_FIND_SHORTAGE,
      BY(MODULE) | BY(LINE) | BY(STACK) | BY(OWNER), ALL_GROUPS, VT_AT_OOM_ONLY, VT_AT_OOM_ONLY, NULL,
      VT_NO_TIMELINE},
     {VT_COMMAND_FRAG, vt_text_frag, &vt_frag_document, VT_FIND_FRAGMENTATION, VT_NO_GROUPS, VT_NO_GROUPS,

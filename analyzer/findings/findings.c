@@ -59,6 +59,8 @@ static void diagnose_device(const struct vt_report *report, unsigned wanted, str
 
 void vt_diagnose(struct vt_report *report, unsigned wanted)
 {
+    if (wanted & VT_FIND_SHORTAGE) /* what others hold may be the cause */
+        wanted |= VT_FIND_CARD;
     for (size_t i = 0; i < report->device_count; i++) {
         vt_progress_tell(VT_WORK_REPORT, report->device_count + i, 2 * report->device_count);
         diagnose_device(report, wanted, &report->devices[i]);

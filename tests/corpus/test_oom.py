@@ -249,7 +249,7 @@ def sentences(trace):
 
 
 @pytest.mark.skipif(not READERS, reason="VRAMTRACE_READERS is not set: no MCP client")
-@pytest.mark.parametrize("name", ["leak", "fragmentation", "side_stream", "batch"])
+@pytest.mark.parametrize("name", ["leak", "fragmentation", "side_stream", "batch", "two_processes"])
 def test_every_view_has_every_finding(runs, name, tmp_path):
     """Each sentence is in the page's data and in an assistant's answers."""
     trace, _, _ = runs[name]

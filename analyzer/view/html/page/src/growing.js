@@ -65,6 +65,7 @@ export function drawGrowth(timeline, context) {
         context.restore();
         context.textAlign = "left";
         context.textBaseline = "middle";
-        timeline.outlined(context, `▨ ${text}`, area.left + 10, area.top + 12 + 18 * row, colour);
+        const said = context.measureText(text).width < area.width - 40 ? text : text.split(", ")[0];
+        timeline.outlined(context, `▨ ${said}`, area.left + 10, area.top + 12 + 18 * row, colour);
     });
 }

@@ -17,7 +17,7 @@ export function showHeading(head, trace, traceNumber, device) {
     fill(byId("device"), trace.devices.map((d) => [d.index, deviceName(d)]), device?.index);
     clear(byId("facts"), ...[
         trace.simulated ? `simulated: ${visible(trace.simulated)}` : null,
-        !device ? "no GPU" : trace.devices.length < 2 ? deviceName(device) : null, trace.steps ? `${format.count(trace.steps)} steps` : null, format.duration(trace.duration_ns),
+        !device ? "no GPU" : trace.devices.length < 2 ? deviceName(device) : null, trace.steps ? `${format.count(trace.steps)} step${trace.steps === 1 ? "" : "s"}` : null, format.duration(trace.duration_ns),
         `${format.count(trace.events)} events`,
     ].filter(Boolean).map((text) => el("span", {}, text)));
     showFindings(head);

@@ -201,8 +201,9 @@ export class Timeline {
         const { area, scale, source, colours } = this;
         context.textBaseline = "middle";
         context.textAlign = "center";
-        const text = `${this.break ? "not to scale: " : this.driver > scale ? "↑ " : ""}up to ${format.bytes(this.driver)} from the driver, up to ${format.bytes(this.cached)} of it cached`;
-        const above = { name: null, label: text, index: source.driverAt };
+        const text = `${this.break ? "not to scale: " : this.driver > scale ? "↑ " : ""}up to ${format.bytes(this.driver)} from the driver`;
+        const long = `${text}, up to ${format.bytes(this.cached)} of it cached`;
+        const above = { name: null, label: context.measureText(long).width < area.width ? long : text, index: source.driverAt };
         const places = labelPlaces(this.picture, source, { width: area.width, height: area.height, scale }, (label) => context.measureText(label).width, 16, above, (bytes) => this.nearer(bytes));
         for (const { name, label, x, y } of places) {
             if (this.lit && name && this.lit !== name)

@@ -61,7 +61,6 @@ function draw(root, document, context) {
                               "aria-label": "Share of the peak"
                           }),
                           factList([
-                              ["Where", item.where ? name(item.where) : null],
                               ["Where", item.where ? name(item.where, "vp-wrap") : null],
                               ["Why", item.why ? name(item.why, "vp-wrap") : null],
                               ["How", item.how ? name(item.how, "vp-wrap") : null]
