@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 #define WEAK_WRONG_PART 4u /* at most 1 of 4 weak bytes is in a wrong category: docs/attribution.md */
 
 const char *vt_text_whole(const struct vt_device_report *device)

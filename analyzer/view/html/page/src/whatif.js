@@ -11,7 +11,7 @@ export function groupsOf(ticked, advice) {
     const groups = [];
     for (const one of ticked) {
         const touched = groups.filter((group) => group.some((other) => advice[one].same.includes(other)));
-        groups.push([one, ...touched.flat()]);
+        groups.push(touched.flat().concat(one));
         for (const group of touched)
             groups.splice(groups.indexOf(group), 1);
     }
