@@ -3,6 +3,7 @@
 
 import { above, Largest } from "./walk.js";
 import * as format from "./format.js";
+import { greatest } from "./greatest.js";
 import { line } from "./lanes.js";
 
 /** Numbers of advice, in groups that share no memory: what groups save adds up. Within a group several may free the same
@@ -41,7 +42,7 @@ export function runsOf(model, groups) {
         if (starts[starts.length - 1] !== change)
             starts.push(change);
         saved[starts.length - 1] = groups.reduce((sum, group) =>
-            sum + Math.max(...group.map((other) => now.get(other) ?? 0)), 0);
+            sum + greatest(group.map((other) => now.get(other) ?? 0)), 0);
     }
     const peaks = starts.map((from, i) => {
         const until = starts[i + 1] ?? model.changes;
@@ -59,7 +60,7 @@ export function leftOf({ starts, saved, peaks, largest }, low, high, most) {
         return most - saved[first];
     const within = largest.among(first + 1, last);
     const ends = [first, last].map((run) => Math.min(peaks[run], most - saved[run]));
-    return Math.max(...ends, within < 0 ? -Infinity : peaks[within]);
+    return greatest([...ends, within < 0 ? -Infinity : peaks[within]]);
 }
 
 /** For each column of the timeline's picture: what is used, and what of it is left. `visit(column, used, left)` */
