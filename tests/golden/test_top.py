@@ -236,7 +236,7 @@ def busy(tmp_path):
     """Two processes, one of them with two devices and hostile texts."""
     rings = [Ring(tmp_path / f"a{HOSTILE}.vrt", rank="3", events=2 ** 53 - 1, lost=2, lost_definitions=1, paused=1, made=(11, 12))
              .device(0, (1, 2), (3, 4), (5, 6), b"\x01" * 16, b"Card", 1000, 400, 1).device(5, (10, 20), (30, 40), (50, 60)),
-             Ring(tmp_path / "b.vrt").device(0, (7, 8), uuid=b"\x01" * 16, name=b"Card", total=1000)]
+             Ring(tmp_path / "b.vrt", pool=(64, 16, 5, 3, 1)).device(0, (7, 8), uuid=b"\x01" * 16, name=b"Card", total=1000)]
     with rings[0], rings[1]:
         yield tmp_path
 
@@ -254,6 +254,8 @@ def test_prometheus_own_parser(busy):
     for name in ("events", "lost_events", "lost_definitions", "block_made_bytes", "driver_made_bytes"):
         expected[f"vramtrace_{name}"] = [process[name] for process in document["processes"]]
         assert found[f"vramtrace_{name}"]["type"] == "counter"
+    for name in ("kv_pool_tokens", "kv_used_tokens", "requests"):
+        expected[f"vramtrace_{name}"] = [process[name] for process in document["processes"] if process[name] is not None]
     uses = [use for process in document["processes"] for use in process["devices"]]
     for name in ("driver_bytes", "driver_peak_bytes", "segment_bytes", "segment_peak_bytes", "block_bytes", "block_peak_bytes"):
         expected[f"vramtrace_{name}"] = [use[name] for use in uses]
