@@ -185,9 +185,10 @@ void vt_cause_size(struct vt_cause_search *search)
         return;
     const bool trains = may_train(search);
     const uint64_t other = categories[VT_CATEGORY_OTHER];
-    const struct vt_allocation *kept = other > passing / 2 ? largest_other(search) : NULL;
     char growth[192], step[48] = "what is in use is too much";
     put_input_growth(search, growth, sizeof growth);
+    const struct vt_allocation *kept =
+        model <= passing && !growth[0] && other > passing / 2 ? largest_other(search) : NULL;
     if (search->refusal->step)
         snprintf(step, sizeof step, "step %" PRIu32 " is too big", search->refusal->step);
     struct vt_cause *cause =
@@ -201,7 +202,7 @@ void vt_cause_size(struct vt_cause_search *search)
                               step);
     if (cause && growth[0])
         cause->certain = true;
-    if (cause && kept && !growth[0] && model <= passing)
+    if (cause && kept)
         cause->remedy = "Make them smaller, or free them before this request.";
     else if (cause && !trains)
         cause->remedy =

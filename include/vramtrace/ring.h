@@ -63,8 +63,8 @@ struct vt_top_counters {
     struct vt_top_device devices[VT_MAX_DEVICES];
 };
 
-/* What a server's objects say of its pool of keys and values, as the latest inspection that saw them (its thread updates it,
- * with relaxed atomics); 0 = not known. */
+/* What a server's objects say of its pool of keys and values, as the latest inspection that saw them; its thread updates
+ * them, with atomics. 0 = not known. */
 struct vt_top_pool {
     uint64_t blocks, block_tokens; /* tokens of a block */
     uint64_t used_blocks, requests; /* being worked on */

@@ -147,19 +147,15 @@ void vt_top_event(struct vt_top_counters *top, struct vt_top_ranges *known, cons
         store(&top->block_made_bytes, top->block_made_bytes + event->bytes);
 }
 
-/* Decimal, up to the next tab or newline, which `*at` then is behind. */
+/* Decimal; 0 for anything else. `*at` is behind the next tab then, or at the end. */
 static uint64_t take_number(const char **at, const char *end)
 {
     uint64_t number = 0;
     for (; *at < end && **at >= '0' && **at <= '9'; ++*at)
         number = number * 10 + (uint64_t)(**at - '0');
-    *at += *at < end && **at == '\t';
+    const char *tab = memchr(*at, '\t', (size_t)(end - *at));
+    *at = tab ? tab + 1 : end;
     return number;
-}
-
-static void keep(uint64_t *member, uint64_t value)
-{
-    __atomic_store_n(member, value, __ATOMIC_RELAXED);
 }
 
 /* "K", blocks, tokens of a block, of all, free blocks, requests: each object of the server knows some of
@@ -181,13 +177,13 @@ void vt_top_inspection(struct vt_top_pool *pool, const char *text, size_t bytes,
             numbers[i] = take_number(&at, next);
         }
         if (numbers[BLOCKS])
-            keep(&pool->blocks, numbers[BLOCKS]);
+            store(&pool->blocks, numbers[BLOCKS]);
         if (numbers[BLOCK_TOKENS])
-            keep(&pool->block_tokens, numbers[BLOCK_TOKENS]);
+            store(&pool->block_tokens, numbers[BLOCK_TOKENS]);
         if (known[FREE] && numbers[BLOCKS] >= numbers[FREE])
-            keep(&pool->used_blocks, numbers[BLOCKS] - numbers[FREE]);
+            store(&pool->used_blocks, numbers[BLOCKS] - numbers[FREE]);
         if (known[REQUESTS])
-            keep(&pool->requests, numbers[REQUESTS]);
-        keep(&pool->seen_ns, t_ns);
+            store(&pool->requests, numbers[REQUESTS]);
+        store(&pool->seen_ns, t_ns);
     }
 }

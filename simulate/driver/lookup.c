@@ -69,8 +69,8 @@ CUresult cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTable
         const char *slash = strrchr(asks.dli_fname, '/');
         fprintf(stderr,
                 "vramtrace dryrun: %s has NVIDIA's CUDA runtime inside, which needs a real driver, and finds "
-                "no GPU "
-                "here. Take a build that loads libcudart.so, or record it on a GPU: vramtrace run COMMAND\n",
+                "no GPU here. Take a build that loads libcudart.so, or record it on a GPU: vramtrace run "
+                "COMMAND\n",
                 slash != NULL ? slash + 1 : asks.dli_fname);
     }
     return CUDA_ERROR_NOT_FOUND;
