@@ -5,11 +5,12 @@
 #
 # Run like inspect.py, in the same namespace.
 
-TENSOR, TORCH_MODULE, CLASS, ARRAY, OPTIMIZER = 1, 2, 3, 4, 5
+TENSOR, TORCH_MODULE, CLASS, ARRAY, OPTIMIZER, PYTHON_MODULE = 1, 2, 3, 4, 5, 6
 OBJECTS_MAXIMUM = 200_000  # visited by one census
 LARGE = 4096  # items: a larger container is searched only if its first items are worth it
 FIRST, FIRST_LEVELS = 64, 3  # how many first items of a large container are looked at, and how deep
 LEAST_NS = 5_000_000  # a census gets at least this much; most end in less
+SHARE_OF_REPORT = 4  # 1/4 of the time is for the report: a search that is cut short tells what it found
 
 # What a server knows of its pool of blocks for keys and values: package, class, and its attributes with the number of blocks, the tokens
 # of each, those of all, the blocks that are free, the requests being worked on, and the most tokens that one may have. "a.b": b of a;
@@ -31,7 +32,7 @@ SEARCHED_LAST = {"_parameter_list", "_param_groups"}  # of Paddle's optimizers: 
 
 
 def is_of_library(module, without_file):
-    path = module.__dict__.get("__file__")  # not getattr: a module may define __getattr__
+    path = (attributes(module) or {}).get("__file__")  # not getattr: a module may define __getattr__
     if not isinstance(path, str):
         return without_file
     return "site-packages" in path or "dist-packages" in path or path.startswith(sys.base_prefix) or "/vramtrace_dryrun/" in path
@@ -44,7 +45,7 @@ def program_modules():
         top = name.partition(".")[0] if type(name) is str else ""
         if top not in libraries:
             package = sys.modules.get(top)
-            libraries[top] = top != "__main__" and type(package) is MODULE and is_of_library(package, False)
+            libraries[top] = top != "__main__" and has_class(package, MODULE) and is_of_library(package, False)
         if not libraries[top] and type(module) is MODULE and (name == "__main__" or not is_of_library(module, True)):
             found.append((name, module))
     return found
@@ -56,7 +57,7 @@ def make_census(torch, kinds, inspection, deadline_ns):
     wanted = {id(kind): ARRAY for kind, _ in kinds.values()}
     if torch:
         wanted.update({**{owner: OPTIMIZER for owner in inspection.owners}, id(torch.Tensor): TENSOR, id(module_class): TORCH_MODULE})
-    wanted[id(type)] = CLASS
+    wanted.update({id(type): CLASS, id(MODULE): PYTHON_MODULE})  # of modules' classes, too: modules that import their parts when asked
     sized = CONTAINERS | {id(kind) for kind in (
         set, frozenset, collections.OrderedDict, collections.defaultdict, collections.deque, collections.Counter)}
     return Namespace(
@@ -293,7 +294,7 @@ def visit_object(census, thing, index):
             put_attributes(census, thing, index)
     elif kind == TORCH_MODULE:
         put_module(census, thing, index)
-    elif kind in (None, OPTIMIZER) and type(thing) is not MODULE:
+    elif kind in (None, OPTIMIZER):
         if kind:
             census.roots.append(index)
         put_contents(census, index)
@@ -372,7 +373,7 @@ def search_last(census):
 
 
 def take_census(variables, torch, kinds, inspection, deadline_ns, handled, context):
-    census = make_census(torch, kinds, inspection, deadline_ns)
+    census = make_census(torch, kinds, inspection, deadline_ns - max(0, deadline_ns - processor_ns()) // SHARE_OF_REPORT)
     variables = list(zip(variables[::4], variables[1::4], variables[2::4], variables[3::4]))[::-1]  # outermost first
     own = max((number for number, (file, _, _, _) in enumerate(variables, 1) if file.endswith(PROCESS_START)), default=0)
     variables = variables[own:] + variables[:own]  # a forked child has its parent's functions, too: they come last
@@ -388,6 +389,7 @@ def take_census(variables, torch, kinds, inspection, deadline_ns, handled, conte
         # what lasts holds a tensor, rather than what is running right now
         if search_queue(census) and search_calls(census, variables) and search_errors(census, handled):
             search_last(census)
+        census.deadline_ns = deadline_ns
         report_census(census, inspection.lines)
         ended = census.complete and len(census.found) <= TENSORS_MAXIMUM
         cycles = ended and report_unreached(census, inspection.lines)
