@@ -3,6 +3,8 @@
 Environment: VRAMTRACE_BUILD (build folder), VRAMTRACE_PYTHON (a Python with torch; default: this one), VRAMTRACE_RUN
 (command in front of programs that need the stand-in's libraries; empty on a machine with a GPU).
 """
+import csv
+import io
 import json
 import os
 import pathlib
@@ -86,6 +88,11 @@ def vramtrace(*arguments, check=True, cwd=None):
     if check and result.returncode:
         raise AssertionError(f"vramtrace {arguments} exited with {result.returncode}:\n{result.stderr}")
     return result
+
+
+def table(trace, name):
+    """The rows of one of its tables, all texts."""
+    return list(csv.DictReader(io.StringIO(vramtrace("export", "--format", "csv", "--table", name, trace).stdout)))
 
 
 def list_blocks(trace, *what):

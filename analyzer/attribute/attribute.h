@@ -78,7 +78,8 @@ struct vt_identity {
 /* Calls of one function under which forward passes run. */
 struct vt_requests {
     uint32_t *begins; /* events, in order */
-    size_t count, capacity;
+    uint32_t *ends;   /* the last event seen in each: calls of several threads overlap */
+    size_t count, capacity, end_capacity;
     uint32_t passes;      /* forward passes of the program, which are its steps if it marks none */
     const char *function; /* most passes run in its calls */
     bool are_told;        /* false: nothing tells which passes are one request's */

@@ -13,6 +13,7 @@ void vt_phases_free(struct vt_phases *phases)
     free(phases->recomputes);
     free(phases->module_events);
     free(phases->requests.begins);
+    free(phases->requests.ends);
     free(phases->grad_mode);
     free(phases->begun_passes.counts);
     free(phases->begun_recomputes.counts);

@@ -35,7 +35,7 @@ struct thread {
     uint32_t passes;               /* so far */
     uint32_t function, latest, of; /* in which it is, NONE = outside; was; that of its last request */
     uint32_t place;
-    uint32_t request_passes; /* of its last request */
+    uint32_t request, request_passes; /* its last request, and passes in it */
 };
 
 struct search {
@@ -121,10 +121,13 @@ static uint32_t place_at(struct search *search, const struct vt_python_frame *fr
 static void begin_request(struct search *search, struct thread *thread, uint32_t function, uint32_t event)
 {
     struct vt_requests *requests = search->requests;
+    size_t ends = requests->count;
     thread->of = function;
+    thread->request = (uint32_t)requests->count;
     thread->request_passes = 0;
     search->functions[function].requests++;
     VT_APPEND(requests->begins, requests->count, requests->capacity, event);
+    VT_APPEND(requests->ends, ends, requests->end_capacity, event);
 }
 
 static bool begins(const struct thread *thread, const struct function *function, uint32_t code_id,
@@ -162,6 +165,8 @@ static void visit(struct search *search, uint32_t event, uint32_t number, bool i
                begins(thread, function, python->code_id, returns, comes && at == function->first)) {
         begin_request(search, thread, python->code_id, event);
     }
+    if (is_second && function->is_told && thread->of == python->code_id)
+        search->requests->ends[thread->request] = event;
     thread->function = thread->latest = python->code_id;
     thread->place = at;
     function->passes += !is_second && search->is_pass[event];

@@ -14,7 +14,7 @@ struct vt_arguments {
     const struct vt_command *command;
     int device, by, axis, top, width, depth; /* -1, -1, -1, 0, 0, 0 = not given */
     int colour;                              /* enum vt_colour_choice */
-    const char *at, *from, *to, *rules, *explain, *output, *title;
+    const char *at, *from, *to, *rules, *explain, *output, *title, *trials;
     bool json, events, stacks, verify, help, diff, no_pager;
     bool all; /* steps, annotate */
     bool redact;

@@ -380,18 +380,13 @@ static int rank_of_worst(const struct parts *parts)
 
 /* ---- What could be tried ---- */
 
-static void propose(struct vt_dry_outcome *outcome, const char *change, const char *module)
+static void propose(struct vt_dry_outcome *outcome, const char *change)
 {
-    char text[sizeof outcome->proposals[0]];
-
-    if (!change[0])
-        return;
-    snprintf(text, sizeof text, "%s%s", change, change[strlen(change) - 1] == '=' ? module : "");
-    for (size_t i = 0; i < VT_PROPOSALS; i++) {
-        if (!strcmp(outcome->proposals[i], text))
+    for (size_t i = 0; i < VT_PROPOSALS && change[0]; i++) {
+        if (!strcmp(outcome->proposals[i], change))
             return;
         if (!outcome->proposals[i][0]) {
-            strcpy(outcome->proposals[i], text);
+            snprintf(outcome->proposals[i], sizeof outcome->proposals[i], "%s", change);
             return;
         }
     }
@@ -405,11 +400,11 @@ static void propose_all(struct vt_dry_outcome *outcome, const struct part *part)
     const struct vt_device_report *device = part->device;
 
     for (size_t i = 0; i < advices->count; i++)
-        propose(outcome, vt_change_of_advice(advices->items[i].kind), advices->items[i].module);
+        propose(outcome, advices->items[i].change);
     if (device->peak.state.categories[VT_CATEGORY_ACTIVATION] > device->peak.state.used_bytes / 5)
-        propose(outcome, "bf16", "");
+        propose(outcome, "bf16");
     if (device->reserved_peak_bytes > device->peak.state.used_bytes + device->peak.state.used_bytes / 20)
-        propose(outcome, "alloc:expandable_segments", "");
+        propose(outcome, "alloc:expandable_segments");
 }
 
 struct vt_dry_outcome vt_dryrun_answer(const struct vt_gpu *gpu, const struct vt_run_trace *traces,

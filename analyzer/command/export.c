@@ -88,10 +88,10 @@ static const struct format one_table = {
     "csv",     ".csv", false,       false, false, OF_TABLES, vt_csv_table_write,
     TO_STREAM, NULL,   "one table", NULL,  NULL};
 
-/* Tables with a row for each event or allocation, or computed from all of them. */
+/* Tables with a row for each event or allocation, or that refer to any event. */
 #define OF_EACH_EVENT                                                                                        \
     (1u << VT_TABLE_EVENTS | 1u << VT_TABLE_ALLOCATIONS | 1u << VT_TABLE_TENSORS | 1u << VT_TABLE_INSTANTS | \
-     1u << VT_TABLE_STEPS | 1u << VT_TABLE_PHASES)
+     1u << VT_TABLE_STEPS | 1u << VT_TABLE_PHASES | 1u << VT_TABLE_MARKS | 1u << VT_TABLE_REQUESTS)
 
 static const struct format *find_format(const char *name)
 {

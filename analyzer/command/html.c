@@ -4,11 +4,13 @@
 #include "command/temporary.h"
 #include "command/traces.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/format.h"
+#include "base/open_file.h"
 #include "findings/findings.h"
 #include "findings/diff.h"
 #include "job/job.h"
@@ -118,6 +120,24 @@ static int add_traces(const struct vt_arguments *arguments, const struct vt_file
     return result;
 }
 
+static int add_trials(const char *path, struct vt_html *page)
+{
+    struct stat status;
+    const int file = vt_open_regular(path, &status);
+    const size_t bytes = file < 0 ? 0 : (size_t)status.st_size;
+    char *text = vt_allocate(bytes + 1);
+    const ssize_t got = file < 0 ? -1 : read(file, text, bytes);
+    const int error = errno;
+    const bool good = got >= 0 && vt_html_add_trials(page, text, (size_t)got);
+
+    if (file >= 0)
+        close(file);
+    free(text);
+    if (got < 0)
+        return vt_wrong_use("%s: %s", path, strerror(error));
+    return good ? 0 : vt_wrong_use("%s: not what vramtrace dryrun --try --json FILE writes", path);
+}
+
 /* Shows a page with $BROWSER, which may have arguments, else xdg-open. A browser in the terminal needs the
  * terminal, so this waits for it. */
 static void open_page(const char *path)
@@ -164,7 +184,9 @@ static int write_page(const struct vt_arguments *arguments, const struct vt_file
     size_t left_out = 0;
     int status;
 
-    status = add_traces(arguments, files, &left_out, page);
+    status = arguments->trials ? add_trials(arguments->trials, page) : 0;
+    if (!status)
+        status = add_traces(arguments, files, &left_out, page);
     if (!status && usual)
         status = vt_output_begin(usual, output);
     if (!status)

@@ -1,6 +1,7 @@
 #include "findings/advice.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -172,6 +173,22 @@ static void find_same(struct vt_advices *all, size_t words)
     }
 }
 
+static void set_change(struct vt_advice *advice)
+{
+    static const struct {
+        const char *name, *change;
+    } kinds[] = {
+#define VT_ADVICE(id, name, find, change) {name, change},
+#include "findings/findings.def"
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        const size_t bytes = strlen(kinds[i].change);
+        const bool asks = bytes && kinds[i].change[bytes - 1] == '=';
+        if (!strcmp(kinds[i].name, advice->kind))
+            snprintf(advice->change, sizeof advice->change, "%s%s", kinds[i].change, asks ? advice->module : "");
+    }
+}
+
 static void collect_advice(struct vt_advice_search *search, struct vt_advices *all)
 {
     *all = (struct vt_advices){.peak_bytes = search->adviser.whatif.peak_bytes,
@@ -186,6 +203,7 @@ static void collect_advice(struct vt_advice_search *search, struct vt_advices *a
         const struct vt_place *place =
             advice->stack_id ? vt_place_of(search->report->places, advice->stack_id) : NULL;
         advice->where = place ? place->name : advice->module;
+        set_change(advice);
     }
 }
 
@@ -199,18 +217,4 @@ void vt_advice_end(struct vt_advice_search *search)
         free(search->found[kind].items);
     vt_adviser_free(&search->adviser);
     free(search);
-}
-
-const char *vt_change_of_advice(const char *kind)
-{
-    static const struct {
-        const char *name, *change;
-    } kinds[] = {
-#define VT_ADVICE(id, name, find, change) {name, change},
-#include "findings/findings.def"
-    };
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (!strcmp(kinds[i].name, kind))
-            return kinds[i].change;
-    return "";
 }

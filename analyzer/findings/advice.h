@@ -18,10 +18,6 @@ struct vt_advice_search *vt_advice_begin(const struct vt_report *report, int dev
                                          struct vt_advices *advices);
 void vt_advice_end(struct vt_advice_search *search);
 
-/* The change by which a dry run tries advice of this kind, "" = it cannot. After a '=' at its end comes the
- * advice's module. */
-const char *vt_change_of_advice(const char *kind);
-
 /* Only what was in empty segments then, if it is 1 % or more: frag reports free bytes beside blocks in use,
  * which no setting is sure to return. */
 struct vt_reserved_unused vt_reserved_unused_at(const struct vt_report *report, int device_index,

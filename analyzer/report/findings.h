@@ -126,6 +126,7 @@ struct vt_advice {
     const char *how;   /* the code for it, "" = `what` has it */
     char module[160];  /* that it is about, "" = the line of stack_id */
     const char *where; /* the module's or the line's name, "" = neither is known */
+    char change[192];  /* by which a dry run tries it, "" = it cannot */
     uint32_t stack_id; /* 0 = none */
     uint64_t bytes;    /* how much lower the peak would be; for the GPU, see gpu_advice.c */
     double share;      /* of the peak; of the GPU's bytes in use */

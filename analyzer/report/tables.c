@@ -261,11 +261,32 @@ static int walk_marks(struct walk *walk)
     const struct vt_report *report = walk->tables->report;
     int result = 0;
 
-    for (size_t i = 0; i < report->mark_count && !result; i++) {
-        struct vt_mark mark = report->marks[i];
+    for (size_t i = 0; i < report->mark_count && !result; i++)
+        result = walk->visit(walk->context, &report->marks[i]);
+    return result;
+}
 
-        mark.event_index = number_of(report, mark.event_index);
-        result = walk->visit(walk->context, &mark);
+static int walk_requests(struct walk *walk)
+{
+    const struct vt_report *report = walk->tables->report;
+    const struct vt_requests *requests = &report->attribution->requests;
+    bool known = requests->are_named;
+    int result = 0;
+
+    for (size_t i = 0; !known && i < report->attribution->replay->allocation_count; i++)
+        known = report->attribution->labels[i].category == VT_CATEGORY_KV_CACHE;
+    known &= requests->are_told;
+    for (size_t i = 0; known && i < requests->count && !result; i++) {
+        uint64_t began_ns = vt_event_time(report->trace, requests->begins[i]);
+
+        result = walk->visit(walk->context,
+                             &(struct vt_request_row){
+                                 .request = (uint32_t)i + 1,
+                                 .first_event = requests->begins[i],
+                                 .last_event = requests->ends[i],
+                                 .function = requests->function,
+                                 .t_ns = began_ns,
+                                 .duration_ns = vt_event_time(report->trace, requests->ends[i]) - began_ns});
     }
     return result;
 }

@@ -20,6 +20,7 @@
     X(STEPS, steps, struct vt_step_row)                                                                      \
     X(PHASES, phases, struct vt_phase_row)                                                                   \
     X(MARKS, marks, struct vt_mark)                                                                          \
+    X(REQUESTS, requests, struct vt_request_row)                                                             \
     X(INSTANTS, instants, struct vt_instant_row)                                                             \
     X(TRACE, trace, struct vt_trace_row)                                                                     \
     X(DEVICES, devices, struct vt_device_report)                                                             \
@@ -99,6 +100,13 @@ struct vt_phase_row {
     uint32_t first_event, last_event, step;
     uint8_t phase;
     uint64_t t_ns, end_ns; /* of its first event; of the next phase's first, or the last event */
+};
+
+/* A request to a model: a call of `function` under which forward passes run. Those of several threads overlap. */
+struct vt_request_row {
+    uint32_t request, first_event, last_event; /* number, from 1 on */
+    const char *function;
+    uint64_t t_ns, duration_ns; /* as its events tell */
 };
 
 /* A device just after each event that touches it. */

@@ -22,6 +22,7 @@ FORKED = {
     "two_devices": (HERE / "programs" / "two_devices.py",),
     "killed": (HERE / "programs" / "killed.py",),
     "barely": (HERE / "programs" / "barely.py",),
+    "served": (HERE / "programs" / "served.py",),
     "many_blocks": (HERE / "programs" / "many_blocks.py",),
 }
 FAILS = ("out_of_memory", "fragmentation", "killed")  # as they should

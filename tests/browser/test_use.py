@@ -415,6 +415,47 @@ def test_what_advice_would_leave(browser, page_of, traces):
     browser.keep("transformer-what-if")
 
 
+def test_what_a_trial_measured(browser, traces, tmp_path):
+    """The same advice with the file of its trial: what was measured instead of what is predicted, where all of a change is ticked."""
+    (device,) = helpers.report(traces["transformer"])["devices"]
+    advice, peak = device["advice"], device["peak"]["block_bytes"]
+    number = next(i for i, item in enumerate(advice) if item["change"])
+    change, bytes_left = advice[number]["change"], peak - 5 * 2**20
+    trials = [{"changes": "", "peak_used_bytes": peak}, {"changes": change, "peak_used_bytes": bytes_left},
+              {"changes": "</script>", "peak_used_bytes": 1}, {"changes": "batch=1", "peak_used_bytes": None}]
+    (tmp_path / "trials.json").write_text(json.dumps({"trials": trials}))
+    helpers.vramtrace("html", "--trials", tmp_path / "trials.json", "-o", tmp_path / "page.html", traces["transformer"])
+    browser.open(tmp_path / "page.html")
+    browser.tab("advice")
+    cards = "document.querySelector('.part-advice').textContent"
+    assert browser.script(cards).count("Measured") == sum(item["change"] == change for item in advice) == 1
+    browser.find_all(".vp-tick input")[number].click()
+    browser.settle()
+    said = "document.querySelector('.part-advice [role=status]').textContent"
+    assert f"measured peak {printed_bytes(bytes_left)}, −5 MiB" in browser.script(said)
+    browser.script("document.querySelectorAll('.vp-tick input')[arguments[0]].focus()", (number + 1) % len(advice))
+    browser.press(Keys.SPACE)
+    assert "predicted peak" in browser.script(said)
+    assert "not what vramtrace dryrun --try" in helpers.vramtrace(
+        "html", "--trials", traces["transformer"], "-o", tmp_path / "no.html", traces["transformer"], check=False).stderr
+
+
+def test_requests_in_lanes(browser, page_of, traces):
+    """Three threads answer at once: three lanes, in which no two requests overlap."""
+    rows = helpers.table(traces["served"], "requests")
+    assert len(rows) == 9
+    browser.open(page_of("served"), "axis=event")
+    seen = browser.script("vramtrace.model.requests.all.map(({first, last, lane}) => [first, last, lane, ...[first, last].map((at) => vramtrace.model.eventOf(at))])")
+    assert browser.script("vramtrace.model.requests.lanes") == 3
+    for (first, last, lane, begins, ends), row in zip(seen, rows, strict=True):
+        assert begins <= int(row["first_event"]) and ends <= int(row["last_event"])
+        assert all(other[2] != lane or other[1] <= first or other[0] >= last for other in seen if other[:3] != [first, last, lane])
+    left, top, width, height = browser.plot()
+    browser.hover(left + width / 2, top + height + 24 + 2 * 16 + 8)
+    assert "answers requests" in browser.script("document.getElementById('tip').textContent")
+    browser.keep("served-lanes")
+
+
 def test_what_a_leak_will_fill(browser, page_of, traces):
     (device,) = json.loads(helpers.vramtrace("leaks", "--json", traces["leak"]).stdout)["devices"]
     step = device["leaks"][0]["forecast_step"]

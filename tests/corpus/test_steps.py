@@ -1,5 +1,6 @@
 """Steps, forward passes and requests of programs that count their own (steps/counted.py)."""
 import json
+import math
 import pathlib
 import sys
 
@@ -7,7 +8,7 @@ import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-from helpers import PYTHON, report, run, selected, vramtrace  # noqa: E402
+from helpers import PYTHON, report, run, selected, table, vramtrace  # noqa: E402
 
 # name: whether the report must tell requests. Where it need not, it says how many forward passes there were: one request with one
 # pass cannot be told from one round of a loop, nor a single call without a beginning of its own from many.
@@ -42,3 +43,24 @@ def test_steps_and_requests(counted, name):
     assert inference["requests"] == truth["requests"] if NAMES[name] else inference["requests"] in (None, truth["requests"])
     text = " ".join(vramtrace("report", counted / f"{name}.vrt").stdout.split())
     assert f" {truth['passes']:,} forward passes" in text and ("requests" in text) == (inference["requests"] is not None)
+
+
+@pytest.mark.parametrize("name", [name for name, told in NAMES.items() if told and name != "transformers_generate"])
+def test_when_requests_ran(counted, name):
+    """From each request's first pass to its last, and into no other of its thread."""
+    truth, trace = json.loads((counted / f"{name}.json").read_text()), counted / f"{name}.vrt"
+    (marked,) = [int(row["t_ns"]) for row in table(trace, "marks") if row["name"] == "origin"]
+    early, late = (origin - marked for origin in truth["origin"])  # the mark was set in between
+    left = sorted(truth["spans"])
+    limits = {}  # of each: when the one before it in its thread was at its last pass, and the next began
+    for thread in {span[4] for span in left}:
+        own = [span for span in left if span[4] == thread]
+        for before, span, after in zip([None, *own], own, [*own[1:], None]):
+            limits[tuple(span)] = before[2] if before else 0, after[0] if after else math.inf
+    for row in table(trace, "requests"):
+        first, last = int(row["t_ns"]), int(row["t_ns"]) + int(row["duration_ns"])
+        fits = [span for span in left if limits[tuple(span)][0] - late <= first <= span[1] - early
+                and span[2] - late <= last <= limits[tuple(span)][1] - early]
+        assert fits, row
+        left.remove(fits[0])
+    assert not left

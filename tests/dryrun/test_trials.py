@@ -233,3 +233,7 @@ def test_models_that_make_caches_while_they_train(tmp_path):
     assert not second["failed"], done.error
     by_hand = [int(dry(tmp_path, [PYTHON, tmp_path / "one.py", *words]).output) for words in ((), ("edit",))]
     assert [first["peak_used_bytes"], second["peak_used_bytes"]] == by_hand and by_hand[1] < by_hand[0], done.error
+    made = subprocess.run([PROGRAM, "html", "--trials", told, tmp_path / "x.vrt"], env=ENVIRONMENT, capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
+    page = json.loads(re.search(r'"trials":(\[.*?\])', (tmp_path / "x.html").read_text())[1])
+    assert [(trial["changes"], trial["bytes"]) for trial in page] == list(zip(("", "checkpoint=transformer.h.*"), by_hand))

@@ -24,7 +24,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "docs"))
 import make_tables  # noqa: E402
 
 MIB = 1 << 20
-TABLES = ["events", "allocations", "stacks", "frames", "tensors", "steps", "phases", "marks", "instants", "trace", "devices",
+TABLES = ["events", "allocations", "stacks", "frames", "tensors", "steps", "phases", "marks", "requests", "instants", "trace", "devices",
           "peak", "leaks",
           "out_of_memory", "cards", "columns"]
 SUMMARY = ["trace", "devices", "peak", "leaks", "out_of_memory", "columns"]

@@ -85,7 +85,7 @@ TABLE = [
     ("export --format csv run.vrt", USE, "vramtrace export: csv writes one file per table: use -o FOLDER, or --table TABLE"),
     ("export --format csv --table none run.vrt", USE,
      "vramtrace export: --table takes events, allocations, stacks, frames, tensors, steps, "
-                                                      "phases, marks, instants, trace, devices, peak, leaks, out_of_memory, cards or columns, not "
+                                                      "phases, marks, requests, instants, trace, devices, peak, leaks, out_of_memory, cards or columns, not "
                                                       "'none'"),
     ("export --format sqlite run.vrt", USE, "vramtrace export: sqlite cannot be written to a pipe: use -o x.sqlite"),
     ("export --format folded run.vrt again/run.vrt", USE,

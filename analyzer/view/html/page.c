@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <cJSON.h>
+
 #include "base/allocate.h"
 #include "base/memory_stream.h"
 #include "view/html/trace.h"
@@ -17,8 +19,8 @@ static const char *const parts[] = {
 struct vt_html {
     struct vt_blobs blobs;
     FILE *traces, *left_out; /* JSON: what is in these lists */
-    char *traces_text, *left_out_text, *job_text, *title;
-    size_t traces_bytes, left_out_bytes, job_bytes;
+    char *traces_text, *left_out_text, *job_text, *trials_text, *title;
+    size_t traces_bytes, left_out_bytes, job_bytes, trials_bytes;
     struct vt_blob diff;
     bool compares;
 };
@@ -41,6 +43,7 @@ void vt_html_free(struct vt_html *page)
     free(page->traces_text);
     free(page->left_out_text);
     free(page->job_text);
+    free(page->trials_text);
     free(page->title);
     free(page);
 }
@@ -76,6 +79,27 @@ void vt_html_add_job(struct vt_html *page, const struct vt_job *job)
     fclose(json);
 }
 
+bool vt_html_add_trials(struct vt_html *page, const char *text, size_t bytes)
+{
+    cJSON *root = cJSON_ParseWithLength(text, bytes), *trials = cJSON_GetObjectItem(root, "trials"), *trial;
+    FILE *json = vt_memory_stream(&page->trials_text, &page->trials_bytes);
+
+    cJSON_ArrayForEach(trial, trials)
+    {
+        const char *changes = cJSON_GetStringValue(cJSON_GetObjectItem(trial, "changes"));
+        const cJSON *peak = cJSON_GetObjectItem(trial, "peak_used_bytes");
+
+        if (!changes || !cJSON_IsNumber(peak))
+            continue; /* it failed */
+        fprintf(json, "%s{\"bytes\":%.0f,\"changes\":", ftell(json) ? "," : "", peak->valuedouble);
+        vt_json_text(changes, true, json);
+        fputs("}", json);
+    }
+    fclose(json);
+    cJSON_Delete(root);
+    return trials;
+}
+
 void vt_html_compare(struct vt_html *page, const struct vt_diff *diff)
 {
     page->compares = true;
@@ -89,8 +113,8 @@ static void put_head(const struct vt_html *page, const char *title, FILE *out)
     fflush(page->left_out);
     fprintf(out, "{\"format\":\"vramtrace.page/2\",\"version\":\"%s\",\"title\":", VRAMTRACE_VERSION);
     vt_json_text(title ? title : page->title, true, out);
-    fprintf(out, ",\"traces\":[%s],\"left_out\":[%s],\"job\":%s%s%s,\"diff\":%s", page->traces_text,
-            page->left_out_text, page->job_text ? "{" : "null", page->job_text ? page->job_text : "",
+    fprintf(out, ",\"traces\":[%s],\"left_out\":[%s],\"trials\":[%s],\"job\":%s%s%s,\"diff\":%s",
+            page->traces_text, page->left_out_text, page->trials_text ? page->trials_text : "", page->job_text ? "{" : "null", page->job_text ? page->job_text : "",
             page->job_text ? "}" : "", page->compares ? "{" : "null}");
     if (page->compares) {
         vt_blob_describe(&page->diff, out);

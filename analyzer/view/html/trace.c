@@ -194,6 +194,7 @@ static void put_blobs(struct vt_page_trace *page, struct vt_page_allocations *al
         "device", "step", "first_event", "last_event",      "t_ns",           "duration_ns",
         "large",  "slow", "peak_event",  "peak_used_bytes", "end_used_bytes", NULL};
     static const char *const marks[] = {"event", "t_ns", "name", NULL};
+    static const char *const requests[] = {"first_event", "last_event", NULL};
 
     vt_strings_find(&page->strings, "", NULL);
     vt_page_allocations_add(page, allocations);
@@ -201,6 +202,7 @@ static void put_blobs(struct vt_page_trace *page, struct vt_page_allocations *al
     vt_page_table_copy(page, VT_TABLE_STEPS, steps, NULL, NULL);
     if (page->report->mark_count > MOST_MARKS)
         vt_page_table_copy(page, VT_TABLE_MARKS, marks, NULL, NULL);
+    vt_page_table_copy(page, VT_TABLE_REQUESTS, requests, NULL, NULL);
     put_savings(page);
     put_documents(page, oom);
     put_strings(page);

@@ -26,6 +26,7 @@ static const struct layout {
     [VT_TABLE_STEPS] = {"device, step", {"step"}},
     [VT_TABLE_PHASES] = {"first_event", {"step"}},
     [VT_TABLE_MARKS] = {"event", {"name"}},
+    [VT_TABLE_REQUESTS] = {"request", {"first_event"}},
     [VT_TABLE_INSTANTS] = {"device, event", {"event"}},
     [VT_TABLE_TRACE] = {NULL, {NULL}},
     [VT_TABLE_DEVICES] = {"device", {NULL}},

@@ -6,6 +6,7 @@ answers with several passes, or one call of a server. `requests` stays None wher
 import http.server
 import queue
 import threading
+import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 
@@ -17,15 +18,24 @@ from torch.nn import functional as F
 class Count:
     def __init__(self):
         self.requests, self.passes, self.lock = None, 0, threading.Lock()
+        self.calls = {}  # by thread, since its last request: when each pass began and ended
+        self.spans = []  # of requests: these times of the first pass and of the last, and the thread
 
     def call(self, model, *arguments):
         with self.lock:
             self.passes += 1
-        return model(*arguments)
+        began = time.monotonic_ns()
+        result = model(*arguments)
+        self.calls.setdefault(threading.get_ident(), []).append([began, time.monotonic_ns()])
+        return result
 
     def request(self, requests=1):
         with self.lock:
             self.requests = (self.requests or 0) + requests
+            thread = threading.get_ident()
+            calls = self.calls.pop(thread, ())
+            if calls and requests == 1:
+                self.spans.append([*calls[0], *calls[-1], thread])
 
 
 def mlp(width=256, out=None):

@@ -8,6 +8,7 @@ import functools
 import json
 import pathlib
 import sys
+import time
 import types
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -17,10 +18,15 @@ import children  # noqa: E402
 import counted  # noqa: E402
 
 
-def load_step():
-    """vramtrace.step() of a preloaded recorder."""
+def load_mark():
     mark = ctypes.CDLL(None).vramtrace_mark
     mark.argtypes, mark.restype = [ctypes.c_char_p], None
+    return mark
+
+
+def load_step():
+    """vramtrace.step() of a preloaded recorder."""
+    mark = load_mark()
     sys.modules["vramtrace_step"] = types.SimpleNamespace(step=lambda: mark(b"vramtrace.step"))
 
 
@@ -28,8 +34,12 @@ def program(name, folder):
     load_step()
     count = counted.Count()
     getattr(counted, name)(count)
+    origin = time.monotonic_ns()
+    load_mark()(b"origin")
+    marked = time.monotonic_ns()
     steps = getattr(count, "steps", count.passes)
-    (folder / f"{name}.json").write_text(json.dumps({"requests": count.requests, "passes": count.passes, "steps": steps}))
+    (folder / f"{name}.json").write_text(json.dumps({"requests": count.requests, "passes": count.passes, "steps": steps,
+                                                     "origin": [origin, marked], "spans": count.spans}))
 
 
 def main():

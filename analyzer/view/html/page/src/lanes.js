@@ -10,20 +10,37 @@ const MOST_LABELS = 200; // marks that get a name, if there is room
 
 export function drawLanes(timeline, context, state) {
     const { area, colours } = timeline;
-    const steps = area.top + area.height + 24;
-    const phases = steps + LANE + 1;
+    const top = area.top + area.height + 24;
     context.textBaseline = "middle";
     context.textAlign = "right";
     context.fillStyle = colours.css("--muted");
-    context.fillText("step", area.left - 8, steps + LANE / 2);
-    context.fillText("phase", area.left - 8, phases + LANE / 2);
+    ["step", "phase", ...(timeline.source.requests.lanes ? ["request"] : [])].forEach((word, row) => context.fillText(word, area.left - 8, top + row * (LANE + 1) + LANE / 2));
     context.save();
     context.beginPath();
     context.rect(area.left, area.top, area.width, timeline.height);
     context.clip();
-    drawSteps(timeline, context, state, steps);
-    drawPhases(timeline, context, state, phases);
+    drawSteps(timeline, context, state, top);
+    drawPhases(timeline, context, state, top + LANE + 1);
+    drawRequests(timeline, context, top + 2 * (LANE + 1));
     context.restore();
+}
+
+function drawRequests(timeline, context, y) {
+    const { area, source, colours } = timeline, drawn = [];
+    const at = (change) => timeline.toX(timeline.axis.of(change));
+    context.textAlign = "center";
+    source.requests.all.forEach(({ first, last, lane }, i) => {
+        const from = at(first), to = Math.max(from + 1, at(last)), top = y + lane * (LANE + 1);
+        if (to < area.left || from > area.left + area.width || to < drawn[lane] + 1)
+            return;
+        drawn[lane] = to;
+        context.fillStyle = colours.css(i % 2 ? "--lane-a" : "--lane-b");
+        context.fillRect(from, top, to - from, LANE);
+        const left = Math.max(from, area.left), right = Math.min(to, area.left + area.width), text = format.count(i + 1);
+        context.fillStyle = colours.css("--fg");
+        if (right - left > context.measureText(text).width + 4)
+            context.fillText(text, (left + right) / 2, top + LANE / 2 + 1);
+    });
 }
 
 function drawSteps(timeline, context, state, y) {
@@ -152,7 +169,7 @@ export function termAt(timeline, x, y) {
     if (y < area.top)
         return timeline.marks?.find((mark) => x >= mark.from - 3 && x <= mark.to + 3 && Math.abs(y - mark.y) < 8)?.term;
     const lane = Math.floor((y - area.top - area.height - 24) / (LANE + 1));
-    return ["step", x >= area.left ? phaseTerm(source.phases.phase[axis.runAt(timeline.toValue(x))]) : undefined][lane];
+    return lane > 1 && lane < 2 + source.requests.lanes ? "request" : ["step", x >= area.left ? phaseTerm(source.phases.phase[axis.runAt(timeline.toValue(x))]) : undefined][lane];
 }
 
 // The same of a moment: its mark, else its phase.

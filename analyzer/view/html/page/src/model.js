@@ -11,6 +11,7 @@ import { runsOf } from "./whatif.js";
 const STACKED = ["parameter", "buffer", "checkpoint_copy", "optimizer_state", "gradient", "other", "input", "activation", "kv_cache", "temporary", "workspace", "communication", "unknown"];
 export const APART = ["cached", "context", "host_pinned"]; // in no sum of what is in use
 const CHUNK = 4096;
+const MOST_LANES = 4; // of requests at once
 
 export function stackedOf(categories) {
     const order = STACKED.map((name) => categories.findIndex((category) => category.name === name)).filter((i) => i >= 0);
@@ -19,6 +20,19 @@ export function stackedOf(categories) {
             order.push(i);
     });
     return order;
+}
+
+// Requests in order, each in the first lane that is free, else in the last: their first and last changes.
+function lanesOf(requests, model) {
+    const ends = [];
+    const all = Array.from(requests?.first_event ?? [], (event, i) => {
+        const [first, last] = [event, requests.last_event[i]].map((at) => Math.max(0, model.changeAtEvent(at)));
+        const free = ends.findIndex((end) => end <= first);
+        const lane = free < 0 ? Math.min(ends.length, MOST_LANES - 1) : free;
+        ends[lane] = Math.max(last, ends[lane] ?? 0);
+        return { first, last, lane };
+    });
+    return { all, lanes: ends.length };
 }
 
 // What all devices of a trace share.
@@ -30,6 +44,7 @@ export class TraceData {
         this.columns = read.columns;
         const strings = JSON.parse(read.strings);
         const { blobs } = this.trace;
+        this.requests = read.named.requests;
         this.names = new Names(this.trace, read.named, strings, JSON.parse(read.sources));
         this.phases = { ...read.named.phases, phase: Array.from(read.named.phases.phase, (text) => strings[text]) };
         this.steps = rowsOf(read.named.steps, blobs.steps, strings);
@@ -75,6 +90,7 @@ export class Model {
         this.sums = sums;
         this.traces = data.head.traces;
         this.marks = data.marks;
+        this.requests = lanesOf(data.requests, this);
         this.names = data.names;
         this.device = trace.devices[deviceNumber];
         this.begin = columns.begin;

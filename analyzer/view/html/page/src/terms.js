@@ -42,6 +42,7 @@ const TERMS = {
     step: "One iteration of training; without training, one call of the model. ▲: its peak stands out, ◷: its duration.",
     peak: "◆ The moment with most in use.",
     "out of memory": "✖ A request failed for lack of memory.",
+    request: "One call of the function that answers requests, such as generate(): from its first event to its last.",
     mark: "▾ A mark that the program set.",
     driver: "Memory from the driver. In the picture it is the grey line.",
     gap: "Hatched: events that this page does not have one by one. Sums around them are exact, states within are not known.",

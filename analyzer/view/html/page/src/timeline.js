@@ -3,7 +3,7 @@
 import { h as el } from "./dom.js";
 import * as format from "./format.js";
 import { drawGrowth, growthOf } from "./growing.js";
-import { drawLanes, drawMarks, line, termAt, termOf } from "./lanes.js";
+import { drawLanes, drawMarks, LANE, line, termAt, termOf } from "./lanes.js";
 import { bandAt, heights, labelPlaces, paintBands } from "./paint.js";
 import { followPointer } from "./pointer.js";
 import { clampZoom, zoomAround } from "./state.js";
@@ -57,7 +57,7 @@ export class Timeline {
     get area() {
         return {
             left: MARGIN.left, top: MARGIN.top, width: Math.max(10, this.width - MARGIN.left - MARGIN.right),
-            height: Math.max(10, this.height - MARGIN.top - MARGIN.bottom),
+            height: Math.max(10, this.height - MARGIN.top - MARGIN.bottom - (this.source.requests?.lanes ?? 0) * (LANE + 1)),
         };
     }
 
@@ -178,7 +178,7 @@ export class Timeline {
             line(context, area.left, y, area.left + area.width, y);
             context.setLineDash([]);
             context.textBaseline = "top";
-            context.fillText(`card ${format.bytes(card)}`, area.left + area.width - 4, y + 4);
+            context.fillText(`GPU ${format.bytes(card)}`, area.left + area.width - 4, y + 4);
         }
     }
 

@@ -98,16 +98,27 @@ export function drawWhatIf(timeline, context, whatif) {
         context.stroke(curve);
     }
     context.lineWidth = 1;
+    const peak = whatif.trial ? source.measure(source.walker.to(source.peak)) - whatif.trial.saved : runs.peak;
     context.setLineDash([5, 4]);
-    line(context, area.left, y(runs.peak), area.left + area.width, y(runs.peak));
+    line(context, area.left, y(peak), area.left + area.width, y(peak));
     context.setLineDash([]);
     context.textAlign = "left";
     context.textBaseline = "bottom";
-    timeline.outlined(context, whatIfText(runs, whatif, source), area.left + 8, Math.max(area.top + 16, y(runs.peak) - 4));
+    timeline.outlined(context, whatIfText(runs, whatif, source), area.left + 8, Math.max(area.top + 16, y(peak) - 4));
+}
+
+/** What a trial of a dry run measured that made all changes of these advices and no other: {saved, peak} of the run as it was; null: none. */
+export function measured(numbers, advice, trials) {
+    const words = (list) => [...new Set(list)].sort().join(","), plain = trials?.find(({ changes }) => !changes);
+    const wanted = words(numbers.map((one) => advice[one].change)), made = wanted.split(",");
+    const all = advice.flatMap(({ change }, i) => (change && made.includes(change) ? [i] : []));
+    const trial = plain && wanted && words(all) === words(numbers) && trials.find(({ changes }) => words(changes.split(",")) === wanted);
+    return trial ? { saved: plain.bytes - trial.bytes, peak: plain.bytes } : null;
 }
 
 /** "predicted peak 1.21 GiB, −494 MiB" */
-export function whatIfText(runs, { groups }, model) {
+export function whatIfText(runs, { groups, trial }, model) {
     const most = model.measure(model.walker.to(model.peak)), bound = groups.some((group) => group.length > 1) ? "at most " : "";
-    return `predicted peak ${bound}${format.bytes(runs.peak)}, ${format.change(runs.peak - most)}`;
+    return trial ? `measured peak ${format.bytes(most - trial.saved)}, ${format.change(-trial.saved)}`
+        : `predicted peak ${bound}${format.bytes(runs.peak)}, ${format.change(runs.peak - most)}`;
 }

@@ -2,7 +2,7 @@
 import { clear, h, name } from "../dom.js";
 import { explained } from "../terms.js";
 import { deviceOf, peakOf } from "./view.js";
-import { groupsOf, whatIfText } from "../whatif.js";
+import { groupsOf, measured, whatIfText } from "../whatif.js";
 import { documentPart, emptyState, showButton, card, factList } from "./findings.js";
 
 /* It has a base of its own: what is reserved. */
@@ -14,8 +14,10 @@ function unused(unused, format) {
                 factList([["How", unused.remedy ? name(`${unused.remedy} returns it to the GPU`) : null]]));
 }
 
+const measuredText = (trial, format) => (trial ? `${format.change(-trial.saved)}, in a dry run with this change` : null);
+
 /* Ticks of advice: the timeline shows what they would have left. */
-function whatIf(advice, context) {
+function whatIf(advice, tried, context) {
     const { store, model } = context, said = h("p", { class: "vp-muted", role: "status" });
     const ticked = new Set(store.get().whatif?.groups.flat() ?? []);
     const say = (whatif) => {
@@ -25,7 +27,8 @@ function whatIf(advice, context) {
     };
     const tick = (number, on) => {
         ticked[on ? "add" : "delete"](number);
-        const whatif = ticked.size ? { groups: groupsOf([...ticked].sort((a, b) => a - b), advice) } : null;
+        const numbers = [...ticked].sort((a, b) => a - b);
+        const whatif = numbers.length ? { groups: groupsOf(numbers, advice), trial: tried(numbers) } : null;
         store.set({ whatif });
         say(whatif);
     };
@@ -44,7 +47,9 @@ function draw(root, document, context) {
         root.append(unused(device.reserved_unused, format));
     if (!advice.length)
         return;
-    const event = model.eventOf(peakOf(model)), { said, box } = whatIf(advice, context);
+    const peak = model.measure(model.walker.to(model.peak)); // a trial of another run says nothing of this one
+    const tried = (numbers) => [measured(numbers, advice, model.data.head.trials)].find((trial) => trial?.peak === peak) ?? null;
+    const event = model.eventOf(peakOf(model)), { said, box } = whatIf(advice, tried, context);
     root.append(h("p", { class: "vp-muted" },
                     "Predicted reduction of the peak, ", h("span", explained("savings", true), "each by itself"),
                     ". Tick some: the timeline shows what would be left."), said,
@@ -61,6 +66,7 @@ function draw(root, document, context) {
                               "aria-label": "Share of the peak"
                           }),
                           factList([
+                              ["Measured", measuredText(tried([number]), format)],
                               ["Where", item.where ? name(item.where, "vp-wrap") : null],
                               ["Why", item.why ? name(item.why, "vp-wrap") : null],
                               ["How", item.how ? name(item.how, "vp-wrap") : null]
