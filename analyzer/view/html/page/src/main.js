@@ -240,12 +240,16 @@ class Page {
 
     // The address was changed by hand, or a link to another place of this page was followed.
     follow() {
-        if (!this.model || location.hash.slice(1) === toFragment(this.store.get(), this.model))
+        if (this.model && location.hash.slice(1) === toFragment(this.store.get(), this.model))
             return;
+        if (this.model && location.hash === "#chart") { // only the focus went there
+            this.address.write(this.store.get(), this.model);
+            return;
+        }
         const asked = fromFragment(location.hash, this.head, this.store.get());
         this.address.followed = true;
         const { trace, device } = this.store.get();
-        if (asked.patch.trace !== trace || asked.patch.device !== device) {
+        if (!this.model || asked.patch.trace !== trace || asked.patch.device !== device) {
             this.asked = asked;
             this.store.set(asked.patch);
         } else {
