@@ -2,8 +2,10 @@
 // one part over the whole window.
 
 import { byId } from "./dom.js";
-import { FULL, STRIPS } from "./parts.js";
+import { parts } from "./parts.js";
 import { Splitter } from "./splitter.js";
+
+const partOf = ({ tab }) => parts.find(({ id }) => id === tab) ?? parts[0];
 
 export class Room {
     constructor(store) {
@@ -17,16 +19,17 @@ export class Room {
     update(state, keys) {
         if (!["tab", "full", "shown", "whatif"].some((key) => keys.has(key)))
             return;
+        const { strip, full } = partOf(state);
         if (keys.has("tab"))
-            Object.assign(state, { shown: keys.has("shown") && state.shown, full: state.full && FULL.has(state.tab) });
-        this.splitter.use({ strip: STRIPS.has(state.tab), full: state.full, shown: state.shown || Boolean(state.whatif) });
-        byId("full").hidden = !FULL.has(state.tab);
+            Object.assign(state, { shown: keys.has("shown") && state.shown, full: Boolean(state.full && full) });
+        this.splitter.use({ strip, full: state.full, shown: state.shown || Boolean(state.whatif) });
+        byId("full").hidden = !full;
         byId("full").setAttribute("aria-pressed", String(state.full));
     }
 
     // The window, and the screen where the browser allows it.
     full(on = !this.store.get().full) {
-        if (on === this.store.get().full || !FULL.has(this.store.get().tab))
+        if (on === this.store.get().full || !partOf(this.store.get()).full)
             return;
         this.store.set({ full: on });
         const done = on ? document.documentElement.requestFullscreen?.() : document.fullscreenElement && document.exitFullscreen();

@@ -73,10 +73,4 @@ function draw(root, document, context) {
                           ]))));
 }
 
-export const part = documentPart({
-    id: "advice",
-    title: "Advice",
-    read: (model) => model.document("report"),
-    absent: "This page does not include the report.",
-    draw
-});
+export const create = documentPart((model) => model.document("report"), "This page does not include the report.", draw);

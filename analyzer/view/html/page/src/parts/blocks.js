@@ -120,7 +120,7 @@ function neighbour(scene, step) {
 
 /* ---- The part ---- */
 
-function create(root, context) {
+export function create(root, context) {
     const { store, model, format, colours } = context;
     const keep = Uint8Array.from(model.classes.map((klass) => Number(isUsed(klass) && klass.device === model.device.index)));
     const scene = {
@@ -211,9 +211,3 @@ function create(root, context) {
         }
     };
 }
-
-export const part = {
-    id: "blocks",
-    title: "Blocks",
-    create
-};

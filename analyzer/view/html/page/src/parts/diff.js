@@ -153,13 +153,9 @@ function draw(root, { document, steps }, context) {
     return { update: () => chart?.redraw(), destroy: () => chart?.destroy() };
 }
 
-export const part = documentPart({
-    id: "diff",
-    title: "Diff",
-    read: async (model) => {
-        const document = await model.diff();
-        return document && { document, steps: await Promise.all([0, 1].map((index) => model.data.stepsOf(index))) };
-    },
-    absent: "This page has no comparison: it was not written with --diff.",
-    draw
-});
+async function read(model) {
+    const document = await model.diff();
+    return document && { document, steps: await Promise.all([0, 1].map((index) => model.data.stepsOf(index))) };
+}
+
+export const create = documentPart(read, "This page has no comparison: it was not written with --diff.", draw);

@@ -8,7 +8,7 @@ import { createCanvas } from "./canvas.js";
 const ROW = 18, LETTER = 6.6; // width of most, in pixels
 const LABEL = "Flame graph. Arrow keys move among frames, Enter zooms in, Escape and Backspace zoom out.";
 
-function create(root, context) {
+export function create(root, context) {
     const { store, model, format, colours } = context;
     let mode = "moment", native = false, shown = "", query = null, words = [], tree = null, top = null, at = null, laid = { top, width: 0, boxes: [] };
 
@@ -144,5 +144,3 @@ function create(root, context) {
     update(store.get());
     return { update, destroy: canvas.destroy };
 }
-
-export const part = { id: "flame", title: "Flame graph", create };

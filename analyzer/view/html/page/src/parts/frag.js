@@ -6,7 +6,7 @@ import { emptyState, factList } from "./findings.js";
 import { categoryColumn, column, createTable } from "./table.js";
 import { createDetails } from "./details.js";
 
-function create(root, context) {
+export function create(root, context) {
     const { store, model, format } = context;
     let at = null;
     const summary = h("div"), details = createDetails(context, "Choose a line to see the block that pins a segment.");
@@ -61,9 +61,3 @@ function create(root, context) {
     }
     return { update };
 }
-
-export const part = {
-    id: "frag",
-    title: "Frag",
-    create
-};

@@ -111,10 +111,4 @@ function draw(root, document, context) {
         root.append(remaining(context, device.remaining));
 }
 
-export const part = documentPart({
-    id: "leaks",
-    title: "Leaks",
-    read: (model) => model.document("leaks"),
-    absent: "This page does not include leaks.",
-    draw
-});
+export const create = documentPart((model) => model.document("leaks"), "This page does not include leaks.", draw);

@@ -186,7 +186,7 @@ function gpuTable(context, job) {
 
 let keyed = false; // a rank was opened from the strip, which is made anew and keeps the focus
 
-function create(root, context) {
+export function create(root, context) {
     const { store, model } = context, { head } = model.data, rows = rowsOf(head, context.format);
     if (rows.length < 2) {
         root.append(emptyState("Only one trace of one GPU: nothing to compare."));
@@ -237,9 +237,3 @@ function create(root, context) {
         destroy: heat.destroy
     };
 }
-
-export const part = {
-    id: "ranks",
-    title: "Ranks",
-    create
-};

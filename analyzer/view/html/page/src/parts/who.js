@@ -14,7 +14,7 @@ export function titleOf(context, node) {
     return node.itself ? `${title} itself` : title;
 }
 
-function create(root, context) {
+export function create(root, context) {
     const { store, model, format } = context;
     let by = "owner", way = "treemap", path = [], at = null, second = null, entriesA = [], entriesB = null, tree = null;
 
@@ -259,9 +259,3 @@ function create(root, context) {
     restore(store.get());
     return { update };
 }
-
-export const part = {
-    id: "who",
-    title: "Who",
-    create
-};
