@@ -85,6 +85,14 @@ export function select(label, choices, value, choose) {
     return h("label", { class: "vp-field" }, h("span", {}, label), list);
 }
 
+/** The way from the root of a tree to a node, as buttons. -> { element, show(nodes) } */
+export function createCrumbs(label, titleOf, go) {
+    const element = h("nav", { class: "vp-crumbs", "aria-label": label });
+    const show = (nodes) => clear(element, nodes.map((node) => h("button",
+        { type: "button", "aria-current": node === nodes.at(-1) ? "true" : null, onclick: () => go(node) }, name(titleOf(node)))));
+    return { element, show };
+}
+
 /** A square in the colour of a category; always beside its name. */
 export function swatch(category) {
     return h("span",

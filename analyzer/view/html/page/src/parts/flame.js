@@ -1,5 +1,5 @@
 // A flame graph of a moment, or of what was made in the window and is alive at its end. The root is on top.
-import { h, name, clear, toggle, swatch, visible } from "../dom.js";
+import { h, clear, createCrumbs, toggle, swatch, visible } from "../dom.js";
 import { categoryLabel, instantOf, momentText, sourcesOf, wordsOf } from "./view.js";
 import { aliveByClass, mostly } from "./groups.js";
 import { around, boxesOf, largestFirst, placeIn, sumOf, treeOf } from "./stacks.js";
@@ -13,7 +13,7 @@ export function create(root, context) {
     let mode = "moment", native = false, shown = "", query = null, words = [], tree = null, top = null, at = null, laid = { top, width: 0, boxes: [] };
 
     const heading = h("p", { class: "vp-heading" }), found = h("p", { class: "vp-heading", role: "status" });
-    const crumbs = h("nav", { class: "vp-crumbs", "aria-label": "Zoomed to" }), hint = h("p", { class: "vp-hover", "aria-hidden": "true" });
+    const crumbs = createCrumbs("Zoomed to", (node) => node.name, zoom), hint = h("p", { class: "vp-hover", "aria-hidden": "true" });
     const canvas = createCanvas({
         class: "vp-mapcanvas", tabindex: "0", role: "application", "aria-label": LABEL, onkeydown: key,
         onfocus: () => point(at ?? top), onpointerleave: () => point(null), onclick: (event) => zoom(under(event)?.node),
@@ -29,7 +29,7 @@ export function create(root, context) {
         h("div", { class: "vp-bar" }, heading, found,
             toggle("What is shown", [["moment", "At A"], ["window", "Made in the window, alive at its end"]], mode, choose((value) => { mode = value; })),
             toggle("Frames", [[false, "Python"], [true, "All frames"]], native, choose((value) => { native = value; }))),
-        crumbs, scroller, hint));
+        crumbs.element, scroller, hint));
 
     const matches = (node) => words.every((word) => node.name.toLowerCase().includes(word));
     const depthOf = (node) => around(node).length - 1;
@@ -102,8 +102,7 @@ export function create(root, context) {
 
     function drawCrumbs() {
         const path = around(top);
-        clear(crumbs, [path[0], ...path.slice(1).slice(-3)].map((node) => h("button",
-            { type: "button", "aria-current": node === top ? "true" : null, onclick: () => zoom(node) }, name(node.name))));
+        crumbs.show([path[0], ...path.slice(1).slice(-3)]);
     }
 
     /* Down is inwards, as it is drawn. */

@@ -1,7 +1,7 @@
 // Who holds the memory at an instant: a tree by category, module, owner and line, and a table beside it.
-import { h, name, clear, toggle, select, swatch, visible } from "../dom.js";
+import { h, name, clear, toggle, select, swatch } from "../dom.js";
 import { instantOf, secondOf, peakOf, momentText, categoryLabel, bytesOf, UNNAMED } from "./view.js";
-import { WAYS, aliveByClass, groupBy, blockRows, compare, mostly, treeOf, follow, within, stackName } from "./groups.js";
+import { WAYS, aliveByClass, groupBy, blockRows, compare, mostly, treeOf, within, stackName } from "./groups.js";
 import { eachText, foldModules, foldNames } from "./fold.js";
 import { categoryColumn, column, createTable } from "./table.js";
 import { createTreemap } from "./treemap.js";
@@ -16,22 +16,20 @@ export function titleOf(context, node) {
 
 export function create(root, context) {
     const { store, model, format } = context;
-    let by = "owner", way = "treemap", path = [], at = null, second = null, entriesA = [], entriesB = null, tree = null;
+    let by = "owner", at = null, second = null, entriesA = [], entriesB = null, tree = null;
 
-    const heading = h("p", { class: "vp-heading" }),
-          crumbs = h("nav", { class: "vp-crumbs", "aria-label": "Narrowed to" });
+    const heading = h("p", { class: "vp-heading" });
     const hint = h("p", { class: "vp-hover", "aria-hidden": "true" });
     const details = createDetails(context, "Choose a row or a tile to see its stack and source line.", (model.device.evidence ?? []).map((text) => `At the peak: ${text}`));
     const map = createTreemap({
-        format,
+        context,
         title: (node) => titleOf(context, node),
+        sizeOf: (node) => node.size,
+        shares: true,
         empty: "Nothing is in use at this moment.",
-        choose,
+        chosen: (node) => node.entry && choice(node.entry, null, node.level, node.name, node),
         hover,
-        widen() {
-            go(path.slice(0, -1));
-            map.focus();
-        }
+        narrowed: () => refreshTable(false)
     });
     const table = createTable({
         context,
@@ -52,12 +50,7 @@ export function create(root, context) {
     table.element.querySelector(".vp-tools").prepend(ways);
     root.append(h("div", { class: "vp-who" },
         h("div", { class: "vp-left" },
-            h("div", { class: "vp-bar" }, crumbs,
-                toggle("Picture", [["treemap", "Treemap"], ["icicle", "Icicle"]], way,
-                    (value) => {
-                        way = value;
-                        drawTree();
-                    })),
+            h("div", { class: "vp-bar" }, map.crumbs, toggle("Picture", [["treemap", "Treemap"], ["icicle", "Icicle"]], "treemap", map.draw)),
             map.element, hint),
         h("div", { class: "vp-right" }, heading, table.element, aside), details.element));
 
@@ -104,7 +97,7 @@ export function create(root, context) {
     }
 
     function rowsAt(change, side) {
-        const entries = within(follow(tree, path), side);
+        const entries = within(map.top(), side);
         if (by !== "block")
             return groupBy(entries, by);
         const keep = new Set(entries.map((entry) => entry.index));
@@ -118,65 +111,6 @@ export function create(root, context) {
             rows.sort((a, b) => Math.abs(b.change) - Math.abs(a.change));
         table.columns(columns(), newWay ? (compared ? [null, false] : ["bytes", true]) : null);
         table.set(rows, `In use by ${WAYS.find(([id]) => id === by)[1]}, ${momentText(context, at)}`);
-    }
-
-    function drawTree() {
-        const compared = second !== null, node = follow(tree, path);
-        const sizeOf = compared ? (one) => Math.max(one.bytes, one.b) : (one) => one.bytes;
-        map.draw(node, way, { sizeOf: compared ? largerOf(sizeOf) : sizeOf, whole: tree.bytes, compare: compared });
-    }
-
-    /* A node's area where two instants are compared: the larger of both in each leaf, so that areas sum up. */
-    function largerOf(leafSize) {
-        const sizes = new Map();
-        const size = (node) => {
-            if (!sizes.has(node)) {
-                let sum = 0;
-                for (const child of node.children.values())
-                    sum += size(child);
-                sizes.set(node, node.children.size ? sum : leafSize(node));
-            }
-            return sizes.get(node);
-        };
-        return size;
-    }
-
-    function drawCrumbs() {
-        const nodes = [tree];
-        for (const step of path)
-            nodes.push(nodes[nodes.length - 1].children.get(step));
-        clear(crumbs).append(...nodes.filter(Boolean).map((node, i) => h("button", {
-            type: "button",
-            "aria-current": i === path.length ? "true" : null,
-            onclick: () => go(path.slice(0, i))
-        },
-                                                              name(titleOf(context, node)))));
-    }
-
-    function pathOf(node) {
-        const names = [];
-        for (let one = node; one && one.parent; one = one.parent)
-            names.unshift(one.key);
-        return names;
-    }
-
-    function choose(node) {
-        if (node.entry)
-            choice(node.entry, null, node.level, node.name, node);
-        if (!node.children.size)
-            return;
-        go(pathOf(node));
-        map.focus(); // the tile that was chosen is gone
-    }
-
-    function go(next) {
-        path = next;
-        drawCrumbs();
-        drawTree();
-        refreshTable(false);
-        const node = follow(tree, path);
-        context.announce(`${visible(titleOf(context, node))}: ${format.bytes(node.bytes)}, ${
-            format.percent(node.bytes, tree.bytes)}`);
     }
 
     function pickRow(row) {
@@ -228,11 +162,8 @@ export function create(root, context) {
             entriesA = aliveByClass(model, at);
             entriesB = second === null ? null : aliveByClass(model, second);
             tree = treeOf(entriesA, entriesB);
-            while (path.length && follow(tree, path) === follow(tree, path.slice(0, -1)))
-                path = path.slice(0, -1);
             drawHeading();
-            drawCrumbs();
-            drawTree();
+            map.show(tree, second !== null);
             refreshTable(newly);
         }
         if (typeof state.filter === "string" && state.filter !== table.searchBox.value)
