@@ -6,7 +6,7 @@ import { drawGrowth, growthOf } from "./growing.js";
 import { drawLanes, drawMarks, LANE, line, termAt, termOf } from "./lanes.js";
 import { bandAt, heights, labelPlaces, paintBands } from "./paint.js";
 import { followPointer } from "./pointer.js";
-import { clampZoom, zoomAround } from "./state.js";
+import { clampZoom } from "./state.js";
 import { hush, tell } from "./terms.js";
 import { firstThat } from "./walk.js";
 import { drawWhatIf } from "./whatif.js";
@@ -27,7 +27,7 @@ export class Timeline {
         this.legend = el("p", { class: "gap-legend", hidden: true }, el("span", { class: "gap-swatch", "aria-hidden": "true" }), "events not shown individually");
         root.append(this.base, this.overlay, this.legend);
         root.addEventListener("focus", () => root.matches(":focus-visible") && this.explainPin());
-        followPointer(root, this);
+        followPointer(root, this, store);
         new ResizeObserver(() => this.draw()).observe(root);
     }
 
@@ -59,6 +59,10 @@ export class Timeline {
             left: MARGIN.left, top: MARGIN.top, width: Math.max(10, this.width - MARGIN.left - MARGIN.right),
             height: Math.max(10, this.height - MARGIN.top - MARGIN.bottom - (this.source.requests?.lanes ?? 0) * (LANE + 1)),
         };
+    }
+
+    get plotWidth() {
+        return this.area.width;
     }
 
     toX(value) {
@@ -347,23 +351,10 @@ export class Timeline {
         tell(this.root, termOf(this.source, change), { x: box.left + this.toX(this.axis.of(change)) + 12, y: box.bottom - 48 });
     }
 
-    click(x, second) {
+    click(x, y, second) {
         const change = this.changeAt(x);
         if (change !== null)
             this.store.set(second ? { pinB: change } : { pinA: change });
-    }
-
-    pan(pixels) {
-        const [lo, hi] = this.store.get().zoom;
-        const by = (pixels / this.area.width) * (hi - lo);
-        this.store.set({ zoom: clampZoom(this.axis, lo - by, hi - by) });
-    }
-
-    // Around the value at `x`, which stays where it is.
-    zoomAt(x, factor) {
-        const { zoom } = this.store.get();
-        const value = Math.min(zoom[1], Math.max(zoom[0], this.toValue(x)));
-        this.store.set({ zoom: zoomAround(this.axis, zoom, value, factor) });
     }
 
     select(a, b) {
