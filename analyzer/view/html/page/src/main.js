@@ -347,14 +347,6 @@ class Page {
         this.store.set({ zoom: [axis.lo, axis.hi] });
     }
 
-    openTab(number) {
-        const button = this.tabs.buttons[number];
-        if (button) {
-            button.click();
-            button.focus();
-        }
-    }
-
     focusSearch() {
         byId("search").focus();
         byId("search").select();

@@ -1,6 +1,6 @@
 // Blocks over time: each a bar from its begin to its end, stacked or by address. With too many to draw one by
 // one, the blocks of a class are one band; what is summed up is said so.
-import { h, name, clear, toggle, visible } from "../dom.js";
+import { h, name, clear, onKeys, toggle, visible } from "../dom.js";
 import { chosenBlock, instantOf, isUsed, selectBlock } from "./view.js";
 import { followPointer } from "../pointer.js";
 import { createCanvas } from "./canvas.js";
@@ -103,7 +103,7 @@ export function create(root, context) {
     const status = h("p", { class: "vp-heading", role: "status" }, "Gathering blocks …");
     const hint = h("p", { class: "vp-hover", "aria-hidden": "true" });
     const canvas = createCanvas(
-        { class: "vp-blockscanvas", tabindex: "0", role: "application", "aria-label": LABEL, onkeydown: key },
+        { class: "vp-blockscanvas", tabindex: "0", role: "application", "aria-label": LABEL },
         (pen, width, height) => {
             Object.assign(scene, { width, height });
             gathering.start();
@@ -158,17 +158,11 @@ export function create(root, context) {
         canvas.redraw();
     }
 
-    /* Other keys are the page's. */
-    function key(event) {
-        const step = { ArrowUp: 1, ArrowDown: -1 }[event.key];
-        if (!step || !scene.picture)
-            return;
-        event.preventDefault();
-        event.stopPropagation();
-        const band = neighbour(scene, step);
-        scene.hovered = band ?? null;
-        choose(band);
-    }
+    const step = (by) => () => {
+        scene.hovered = neighbour(scene, by) ?? null;
+        choose(scene.hovered);
+    };
+    onKeys(canvas.element, () => (scene.picture ? { ArrowUp: step(1), ArrowDown: step(-1) } : {}));
 
     function update(state) {
         const chosen = chosenBlock(state, model);

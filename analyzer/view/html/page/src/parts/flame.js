@@ -1,5 +1,5 @@
 // A flame graph of a moment, or of what was made in the window and is alive at its end. The root is on top.
-import { h, clear, createCrumbs, toggle, swatch, visible } from "../dom.js";
+import { h, clear, createCrumbs, onKeys, toggle, swatch, visible } from "../dom.js";
 import { categoryLabel, instantOf, momentText, sourcesOf, wordsOf } from "./view.js";
 import { aliveByClass, mostly } from "./groups.js";
 import { around, boxesOf, largestFirst, placeIn, sumOf, treeOf } from "./stacks.js";
@@ -15,10 +15,11 @@ export function create(root, context) {
     const heading = h("p", { class: "vp-heading" }), found = h("p", { class: "vp-heading", role: "status" });
     const crumbs = createCrumbs("Zoomed to", (node) => node.name, zoom), hint = h("p", { class: "vp-hover", "aria-hidden": "true" });
     const canvas = createCanvas({
-        class: "vp-mapcanvas", tabindex: "0", role: "application", "aria-label": LABEL, onkeydown: key,
+        class: "vp-mapcanvas", tabindex: "0", role: "application", "aria-label": LABEL,
         onfocus: () => point(at ?? top), onpointerleave: () => point(null), onclick: (event) => zoom(under(event)?.node),
         onpointermove: (event) => point(under(event)?.node, under(event)?.rest)
     }, draw);
+    onKeys(canvas.element, keys);
     const spacer = h("div");
     const scroller = h("div", { class: "vp-mapscroll", onscroll: () => canvas.redraw() }, h("div", { class: "vp-mapsticky" }, canvas.element), spacer);
     const choose = (set) => (value) => {
@@ -106,17 +107,12 @@ export function create(root, context) {
     }
 
     /* Down is inwards, as it is drawn. */
-    function key(event) {
+    function keys() {
         const node = at ?? top, beside = node.parent ? largestFirst(node.parent) : [node], i = beside.indexOf(node), out = () => zoom(top.parent);
-        const does = {
+        return {
             ArrowDown: () => walkTo(largestFirst(node)[0] ?? node), ArrowUp: () => walkTo(node.parent ?? node), ArrowLeft: () => walkTo(beside[i - 1] ?? node),
             ArrowRight: () => walkTo(beside[i + 1] ?? node), Home: () => walkTo(tree), Enter: () => zoom(node), Escape: out, Backspace: out
-        }[event.key];
-        if (!does)
-            return;
-        event.preventDefault();
-        event.stopPropagation();
-        does();
+        };
     }
 
     function update(state) {

@@ -4,7 +4,7 @@ import { hierarchy, treemap, treemapSquarify, partition } from "d3-hierarchy";
 import { pick, shortened } from "./tiles.js";
 import { eachText } from "./fold.js";
 import { around, placeIn } from "./stacks.js";
-import { h, clear, colourOf, createCrumbs, visible, roving } from "../dom.js";
+import { h, clear, colourOf, createCrumbs, onKeys, visible, roving } from "../dom.js";
 
 const LETTER = 7; // width of most, in pixels
 
@@ -36,13 +36,7 @@ export function createTreemap(options) {
     const crumbs = createCrumbs("Narrowed to", titleOf, go);
     let tree = null, top = null, way = "treemap", compare = false;
     roving(box, () => [...box.children]);
-    box.addEventListener("keydown", (event) => {
-        if (event.key !== "Backspace")
-            return;
-        event.preventDefault();
-        event.stopPropagation();
-        go(top.parent ?? top);
-    });
+    onKeys(box, () => ({ Backspace: () => go(top.parent ?? top) }));
     box.addEventListener("pointerleave", () => options.hover(null));
     if (typeof ResizeObserver !== "undefined")
         new ResizeObserver(() => tree && draw()).observe(box);
