@@ -1,12 +1,12 @@
 // The comparison of two traces, as `vramtrace diff --json` has it: the peaks of their steps, and what grew and what shrank, as a
 // picture and as a table.
-import { h, name, select, swatch, visible } from "../dom.js";
+import { h, name, select, visible } from "../dom.js";
 import { categoryLabel, deviceOf, openRun } from "./view.js";
 import { documentPart, emptyState } from "./findings.js";
 import { eachText, foldModules, foldNames, joined } from "./fold.js";
 import { link } from "./groups.js";
 import { stepsChart } from "./diff_steps.js";
-import { column, createTable } from "./table.js";
+import { categoryColumn, column, createTable } from "./table.js";
 import { createTreemap } from "./treemap.js";
 
 // The list in the document, what it is by, and the way of "Who" that shows the same.
@@ -34,11 +34,9 @@ function treeOf(grown, shrunk, way) {
 }
 
 function columns(context, way) {
-    const category = (row) => categoryLabel(context.model, row.name);
     const list = [
         way === "categories"
-            ? column("name", "Category", "text", category,
-                  { cell: (row) => h("span", {}, swatch(row.name), category(row)) })
+            ? categoryColumn(context, "Category", (row) => row.name)
             : column("name", WAYS.find(([id]) => id === way)[1].replace(/^./, (letter) => letter.toUpperCase()), "name", (row) => titleOf(row, way)),
         column("a", "A", "bytes", (row) => row.a, { sum: true }),
         column("b", "B", "bytes", (row) => row.b, { sum: true }),

@@ -2,7 +2,7 @@
 import { h, slider } from "../dom.js";
 import { greatest } from "../greatest.js";
 import { createCanvas } from "./canvas.js";
-import { showInTimeline, stepFacts } from "./view.js";
+import { showInTimeline } from "./view.js";
 
 const LOW = 16, HIGH = 14; // below and above the picture, for its numbers
 const MOST = 1000;         // columns
@@ -78,7 +78,7 @@ export function stepsChart(context, runs) {
     }
 
     function show() {
-        const step = stepFacts(model, at);
+        const step = model.steps.find((one) => one.step === at);
         if (step)
             showInTimeline(context, { event: step.peak_event, first: step.first_event, last: step.last_event });
     }

@@ -1,7 +1,7 @@
 // Leaks: what each step keeps, who holds it, and what to do.
 import { h, name, swatch } from "../dom.js";
 import { forecastText } from "../growing.js";
-import { deviceOf, stepFacts, categoryLabel } from "./view.js";
+import { deviceOf, categoryLabel } from "./view.js";
 import { documentPart, emptyState, showButton, card, factList, codePlace, plural } from "./findings.js";
 import { categoryColumn, column, smallTable } from "./table.js";
 import { foldedStack, sourceLines } from "./details.js";
@@ -13,7 +13,7 @@ export function noLeakText(steps, unjudged, change, format) {
 }
 
 function button(context, leak) {
-    const first = stepFacts(context.model, leak.since_step), last = stepFacts(context.model, leak.last_step);
+    const [first, last] = [leak.since_step, leak.last_step].map((number) => context.model.steps.find(({ step }) => step === number));
     if (!first || !last)
         return null;
     return showButton(context, { event: last.peak_event, first: first.first_event, last: last.last_event });

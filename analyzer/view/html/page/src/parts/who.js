@@ -1,6 +1,6 @@
 // Who holds the memory at an instant: a tree by category, module, owner and line, and a table beside it.
-import { h, name, clear, toggle, select, swatch } from "../dom.js";
-import { instantOf, secondOf, peakOf, momentText, categoryLabel, bytesOf, UNNAMED } from "./view.js";
+import { h, name, clear, toggle, select } from "../dom.js";
+import { instantOf, momentText, categoryLabel, bytesOf, UNNAMED } from "./view.js";
 import { WAYS, aliveByClass, groupBy, blockRows, compare, mostly, treeOf, within, stackName } from "./groups.js";
 import { eachText, foldModules, foldNames } from "./fold.js";
 import { categoryColumn, column, createTable } from "./table.js";
@@ -56,23 +56,17 @@ export function create(root, context) {
 
     function columns() {
         const compared = second !== null, whole = wholeBytes();
-        const list = [{
-            id: "name",
-            title: WAYS.find(([id]) => id === by)[1].replace(/^./, (letter) => letter.toUpperCase()),
-            kind: "name",
-            value: (row) => by === "category" ? categoryLabel(context.model, row.name)
-                : row.itself ? `${row.name} itself` : row.name || UNNAMED[by] || "",
-            cell: by === "category" ? (row) => h("span", {}, swatch(row.name), categoryLabel(context.model, row.name))
-                : by === "owner"    ? ownerCell
-                                    : undefined
-        }];
+        const title = WAYS.find(([id]) => id === by)[1].replace(/^./, (letter) => letter.toUpperCase());
+        const list = [by === "category" ? categoryColumn(context, title, (row) => row.name)
+            : column("name", title, "name", (row) => (row.itself ? `${row.name} itself` : row.name || UNNAMED[by] || ""),
+                { cell: by === "owner" ? ownerCell : null })];
         list.push(
             column("bytes", compared ? "A" : "Bytes", "bytes", (row) => (compared ? row.a : row.bytes), { sum: true }));
         if (compared)
             list.push(column("b", "B", "bytes", (row) => row.b, { sum: true }),
                 column("change", "B − A", "change", (row) => row.change, { sum: true }));
         else
-            list.push(column("share", at === peakOf(model) ? "of peak" : "of in use", "share",
+            list.push(column("share", at === model.peak ? "of peak" : "of in use", "share",
                 (row) => (whole ? row.bytes / whole : null), { sum: true }));
         if (by !== "block")
             list.push(column("blocks", "Blocks", "count", (row) => (compared && !row.blocks ? row.blocksB : row.blocks)));
@@ -155,7 +149,7 @@ export function create(root, context) {
     }
 
     function update(state) {
-        const instant = instantOf(state, model), other = secondOf(state);
+        const instant = instantOf(state, model), other = state.pinB;
         if (instant !== at || other !== second || !tree) {
             const newly = (other === null) !== (second === null) || !tree;
             [at, second] = [instant, other];
