@@ -5,6 +5,7 @@ import * as format from "./format.js";
 import { drawGrowth, growthOf } from "./growing.js";
 import { drawLanes, drawMarks, LANE, line, termAt, termOf } from "./lanes.js";
 import { bandAt, heights, labelPlaces, paintBands } from "./paint.js";
+import { penOf } from "./parts/canvas.js";
 import { followPointer } from "./pointer.js";
 import { clampZoom } from "./state.js";
 import { hush, tell } from "./terms.js";
@@ -89,29 +90,15 @@ export class Timeline {
 
     // ---- Drawing ----
 
-    fit(canvas) {
-        const ratio = window.devicePixelRatio || 1;
-        const wide = Math.round(this.width * ratio);
-        const high = Math.round(this.height * ratio);
-        if (canvas.width !== wide || canvas.height !== high) {
-            canvas.width = wide;
-            canvas.height = high;
-        }
-        const context = canvas.getContext("2d");
-        context.setTransform(1, 0, 0, 1, 0, 0);
-        context.clearRect(0, 0, wide, high);
-        this.ratio = ratio;
-        return context;
-    }
-
     draw() {
         this.width = this.root.clientWidth;
         this.height = this.root.clientHeight;
         if (!this.source || this.width < 40 || this.height < 40)
             return;
         const state = this.store.get();
-        const context = this.fit(this.base);
-        const { ratio, area } = this;
+        const context = penOf(this.base);
+        const ratio = this.ratio = window.devicePixelRatio || 1;
+        const { area } = this;
         const columns = Math.round(area.width * Math.min(ratio, 1.5));
         this.picture = this.source.picture(this.axis, state.zoom[0], state.zoom[1], columns);
         this.scaleTo(state);
@@ -120,7 +107,6 @@ export class Timeline {
         paintBands(context, {
             left: Math.round(area.left * ratio), top: Math.round(area.top * ratio), width: Math.round(area.width * ratio), height: Math.round(area.height * ratio),
         }, this.picture, this.source, this.scale, this.colours, { ...state, highlight: this.lit, reserved: (bytes) => this.nearer(bytes) });
-        context.scale(ratio, ratio);
         context.font = FONT;
         this.drawScale(context);
         this.drawTime(context, state);
@@ -261,8 +247,7 @@ export class Timeline {
     drawOverlay() {
         if (!this.source || !this.picture)
             return;
-        const context = this.printing ? this.base.getContext("2d") : this.fit(this.overlay);
-        context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+        const context = this.printing ? this.base.getContext("2d") : penOf(this.overlay);
         context.font = `600 ${FONT}`;
         if (this.brush)
             this.shade(context, ...this.brush);
