@@ -9,9 +9,9 @@ import {
     treeOf,
     ownersOf,
     within,
-    follow,
     WAYS
 } from "../../analyzer/view/html/page/src/parts/groups.js";
+import { placeIn } from "../../analyzer/view/html/page/src/parts/stacks.js";
 
 const run = training(6, 4), model = makeModel(run.classes, run.allocations, run);
 const sum = (rows, field = "bytes") => rows.reduce((total, row) => total + row[field], 0);
@@ -57,7 +57,7 @@ test("what lies below a node sums to it, by any way, at A and at B", () => {
         node.children.forEach(walk);
     };
     walk(tree);
-    assert.equal(follow(tree, ["parameter", "nowhere"]).name, "parameter");
+    assert.equal(placeIn(tree, { key: "nowhere", parent: tree.children.get("parameter") }).name, "parameter");
 });
 
 test("tensors that share a block count with their shares; the rest is named as such", () => {

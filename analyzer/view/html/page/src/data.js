@@ -56,22 +56,9 @@ export async function inflate(all, blob, name) {
 // Those of whole numbers below 2 ** 32; the others are doubles, as addresses and bytes need.
 const SMALL = new Set(["begin", "life", "class", "event", "tick"]);
 
-// `to - from` unsigned LEB128 numbers into `out`; returns where the next one begins.
-function readNumbers(raw, at, out, from, to) {
-    for (let i = from; i < to; i++) {
-        let byte = raw[at++];
-        let value = byte & 0x7f;
-        for (let scale = 128; byte & 0x80; scale *= 128) {
-            byte = raw[at++];
-            value += (byte & 0x7f) * scale;
-        }
-        out[i] = value;
-    }
-    return at;
-}
-
-// The same of differences: 0, -1, 1, -2 … are written as 0, 1, 2, 3 …
-function readDeltas(raw, at, out, from, to) {
+// `to - from` unsigned LEB128 numbers into `out`; returns where the next one begins. `deltas`: they are differences, of which
+// 0, -1, 1, -2 … are written as 0, 1, 2, 3 …
+function readNumbers(raw, at, out, from, to, deltas) {
     let last = from ? out[from - 1] : 0;
     for (let i = from; i < to; i++) {
         let byte = raw[at++];
@@ -80,8 +67,9 @@ function readDeltas(raw, at, out, from, to) {
             byte = raw[at++];
             value += (byte & 0x7f) * scale;
         }
-        last += value % 2 ? -(value + 1) / 2 : value / 2;
-        out[i] = last;
+        if (deltas)
+            value = last += value % 2 ? -(value + 1) / 2 : value / 2;
+        out[i] = value;
     }
     return at;
 }
@@ -93,9 +81,8 @@ export function* columnsOf(raw, { rows, columns }, name) {
     let at = 0, done = 0;
     for (const [column, encoding] of Object.entries(columns)) {
         const out = new (encoding === "texts" || SMALL.has(column) ? Uint32Array : Float64Array)(rows);
-        const read = encoding === "deltas" ? readDeltas : readNumbers;
         for (let from = 0; from < rows; from += SLICE) {
-            at = read(raw, at, out, from, Math.min(rows, from + SLICE));
+            at = readNumbers(raw, at, out, from, Math.min(rows, from + SLICE), encoding === "deltas");
             yield (done + from) / values;
         }
         done += rows;

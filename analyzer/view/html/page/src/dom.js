@@ -85,6 +85,14 @@ export function select(label, choices, value, choose) {
     return h("label", { class: "vp-field" }, h("span", {}, label), list);
 }
 
+/** The way from the root of a tree to a node, as buttons. -> { element, show(nodes) } */
+export function createCrumbs(label, titleOf, go) {
+    const element = h("nav", { class: "vp-crumbs", "aria-label": label });
+    const show = (nodes) => clear(element, nodes.map((node) => h("button",
+        { type: "button", "aria-current": node === nodes.at(-1) ? "true" : null, onclick: () => go(node) }, name(titleOf(node)))));
+    return { element, show };
+}
+
 /** A square in the colour of a category; always beside its name. */
 export function swatch(category) {
     return h("span",
@@ -98,20 +106,46 @@ export function colourOf(category, what = "c") {
     return plain ? `var(--${what}-${category.replace(/_/g, "-")}, ${other})` : other;
 }
 
-/** Arrow keys, Home and End move the focus among the buttons that `find` lists; one of them is reachable by Tab. */
-export function roving(element, find) {
+/** Listens for keys: `does(event)` has what each of them does, by its name. The page's own keys are the others. */
+export function onKeys(element, does) {
     element.addEventListener("keydown", (event) => {
-        const items = find(), at = items.indexOf(document.activeElement);
-        const step = { ArrowDown: 1, ArrowRight: 1, ArrowUp: -1, ArrowLeft: -1 }[event.key];
-        if (at < 0 || event.ctrlKey || event.altKey || event.metaKey)
-            return;
-        const to = step ? at + step : event.key === "Home" ? 0 : event.key === "End" ? items.length - 1 : -1;
-        if (to < 0 || to >= items.length)
+        const action = event.ctrlKey || event.altKey || event.metaKey ? null : does(event)[event.key];
+        if (!action)
             return;
         event.preventDefault();
-        event.stopPropagation(); // the page's own arrow keys move the instant
-        items[at].tabIndex = -1;
-        items[to].tabIndex = 0;
-        items[to].focus();
+        event.stopPropagation();
+        action();
     });
+}
+
+/** Arrow keys, Home and End move the focus among the buttons that `find` lists; one of them is reachable by Tab. */
+export function roving(element, find) {
+    onKeys(element, () => {
+        const items = find(), at = items.indexOf(document.activeElement);
+        const to = (next) => () => {
+            items[at].tabIndex = -1;
+            items[next].tabIndex = 0;
+            items[next].focus();
+        };
+        const before = at > 0 ? to(at - 1) : null, after = at >= 0 && at + 1 < items.length ? to(at + 1) : null;
+        const ends = at < 0 ? {} : { Home: to(0), End: to(items.length - 1) };
+        return { ArrowUp: before, ArrowLeft: before, ArrowDown: after, ArrowRight: after, ...ends };
+    });
+}
+
+/** Makes an element a slider of whole numbers, moved by arrows, Home and End: `say(at)` returns what is said of a place, and Enter opens it.
+ * -> what moves it */
+export function slider(element, first, last, say, open) {
+    let at = first;
+    const move = (to) => {
+        at = Math.max(first, Math.min(last, to));
+        element.setAttribute("aria-valuenow", String(at));
+        element.setAttribute("aria-valuetext", say(at));
+    };
+    const up = element.getAttribute("aria-orientation") === "vertical" ? -1 : 1; // of rows, the first is on top
+    onKeys(element, () => ({
+        ArrowLeft: () => move(at - 1), ArrowRight: () => move(at + 1), ArrowDown: () => move(at - up), ArrowUp: () => move(at + up),
+        Home: () => move(first), End: () => move(last), Enter: () => open(at)
+    }));
+    return move;
 }

@@ -14,7 +14,7 @@ export const KEYS = [
     { keys: ["b"], shown: "b", about: "pin this moment as B to compare (again: clear B)", run: (page) => page.toggleB() },
     { keys: ["x"], shown: "x", about: "axis: time, events, steps", run: (page) => page.setAxis(AXES[(AXES.indexOf(page.store.get().axis) + 1) % AXES.length]) },
     { keys: ["/"], shown: "/", about: "search", run: (page) => page.focusSearch() },
-    { keys: ["1", "2", "3", "4", "5", "6", "7", "8", "9"], shown: "1 – 9", about: "open a tab", run: (page, event) => page.openTab(Number(event.key) - 1) },
+    { keys: ["1", "2", "3", "4", "5", "6", "7", "8", "9"], shown: "1 – 9", about: "open a tab", run: (page, event) => page.tabs.go(Number(event.key) - 1) },
     { keys: ["f"], shown: "f", about: "Blocks or Map over the whole window (Esc: leave)", run: (page) => page.room.full() },
     { keys: ["?"], shown: "?", about: "this help", run: (page) => page.help() },
 ];

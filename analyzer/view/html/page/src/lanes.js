@@ -25,21 +25,25 @@ export function drawLanes(timeline, context, state) {
     context.restore();
 }
 
-function drawRequests(timeline, context, y) {
-    const { area, source, colours } = timeline, drawn = [];
-    const at = (change) => timeline.toX(timeline.axis.of(change));
+// A box of a lane from one place to another, with the first of its texts that has room in what is seen of it.
+function putBox({ area, colours }, context, from, to, y, colour, ...texts) {
+    context.fillStyle = colours.css(colour);
+    context.fillRect(from, y, Math.max(1, to - from), LANE);
+    const left = Math.max(from, area.left), right = Math.min(to, area.left + area.width);
     context.textAlign = "center";
+    context.fillStyle = colours.css("--fg");
+    context.fillText(texts.find((text) => context.measureText(text).width + 4 < right - left) ?? "", (left + right) / 2, y + LANE / 2 + 1);
+}
+
+function drawRequests(timeline, context, y) {
+    const { area, source } = timeline, drawn = [];
+    const at = (change) => timeline.toX(timeline.axis.of(change));
     source.requests.all.forEach(({ first, last, lane }, i) => {
-        const from = at(first), to = Math.max(from + 1, at(last)), top = y + lane * (LANE + 1);
+        const from = at(first), to = Math.max(from + 1, at(last));
         if (to < area.left || from > area.left + area.width || to < drawn[lane] + 1)
             return;
         drawn[lane] = to;
-        context.fillStyle = colours.css(i % 2 ? "--lane-a" : "--lane-b");
-        context.fillRect(from, top, to - from, LANE);
-        const left = Math.max(from, area.left), right = Math.min(to, area.left + area.width), text = format.count(i + 1);
-        context.fillStyle = colours.css("--fg");
-        if (right - left > context.measureText(text).width + 4)
-            context.fillText(text, (left + right) / 2, top + LANE / 2 + 1);
+        putBox(timeline, context, from, to, y + lane * (LANE + 1), i % 2 ? "--lane-a" : "--lane-b", format.count(i + 1));
     });
 }
 
@@ -53,7 +57,6 @@ function drawSteps(timeline, context, state, y) {
     let inWindow = 0;
     while (first + inWindow < edges && timeline.axis.stepBegin(first + inWindow) < hi)
         inWindow++;
-    context.textAlign = "center";
     for (let i = first; i < first + inWindow; i++) {
         const step = source.steps[i];
         const from = timeline.toX(timeline.axis.stepBegin(i));
@@ -63,20 +66,13 @@ function drawSteps(timeline, context, state, y) {
             continue;
         if (outlier)
             marked = from;
-        context.fillStyle = colours.css(outlier ? "--notice-bg" : step.step % 2 ? "--lane-a" : "--lane-b");
-        context.fillRect(from, y, Math.max(1, to - from), LANE);
+        putBox(timeline, context, from, to, y, outlier ? "--notice-bg" : step.step % 2 ? "--lane-a" : "--lane-b",
+            step.step ? `${step.step}${step.large ? " ▲" : ""}${step.slow ? " ◷" : ""}` : "init");
         if (to - from >= 14 && i && step.step) {
             context.strokeStyle = colours.css("--line");
             context.globalAlpha = 0.6;
             line(context, Math.round(from) + 0.5, area.top, Math.round(from) + 0.5, y + LANE);
             context.globalAlpha = 1;
-        }
-        const text = step.step ? `${step.step}${step.large ? " ▲" : ""}${step.slow ? " ◷" : ""}` : "init";
-        const left = Math.max(from, area.left);
-        const right = Math.min(to, area.left + area.width);
-        if (right - left > context.measureText(text).width + 4) {
-            context.fillStyle = colours.css("--fg");
-            context.fillText(text, (left + right) / 2, y + LANE / 2 + 1);
         }
         drawn = Math.max(drawn, to);
     }
@@ -87,10 +83,8 @@ function drawPhases(timeline, context, state, y) {
     const { area, source, colours } = timeline;
     const { phase } = source.phases;
     const phaseAt = (x) => phase[timeline.axis.runAt(timeline.toValue(x))];
-    context.textAlign = "center";
     if (timeline.axis.runAt(state.zoom[1]) - timeline.axis.runAt(state.zoom[0]) > area.width / 3) {
-        context.fillStyle = colours.css("--lane-a");
-        context.fillRect(area.left, y, area.width, LANE);
+        putBox(timeline, context, area.left, area.left + area.width, y, "--lane-a");
         context.fillStyle = colours.css("--muted");
         context.fillText("zoom in to see phases", area.left + area.width / 2, y + LANE / 2 + 1);
         return;
@@ -98,15 +92,9 @@ function drawPhases(timeline, context, state, y) {
     let from = area.left;
     let name = phaseAt(from);
     const put = (to) => {
-        if (!name)
-            return;
-        context.fillStyle = colours.css(`--phase-${name}`) || colours.css("--lane-a");
-        context.fillRect(from, y, to - from, LANE);
-        const text = [name, name.slice(0, 3), name[0]].find((part) => context.measureText(part).width + 6 < to - from);
-        if (text) {
-            context.fillStyle = colours.css("--fg");
-            context.fillText(text, (from + to) / 2, y + LANE / 2 + 1);
-        }
+        const colour = colours.css(`--phase-${name}`) ? `--phase-${name}` : "--lane-a";
+        if (name)
+            putBox(timeline, context, from, to, y, colour, name, name.slice(0, 3), name[0]);
     };
     for (let x = area.left + 1; x <= area.left + area.width; x++) {
         const here = phaseAt(x);

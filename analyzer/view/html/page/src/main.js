@@ -12,7 +12,7 @@ import { Instant } from "./instant.js";
 import { KEYS, listen, MOUSE } from "./keys.js";
 import { Model, TraceData } from "./model.js";
 import { Overview } from "./overview.js";
-import { partsOf } from "./parts.js";
+import { parts } from "./parts.js";
 import { Preview } from "./preview.js";
 import { openReader, serve } from "./reader.js";
 import { Room } from "./room.js";
@@ -33,7 +33,7 @@ class Page {
         this.instant = new Instant(byId("instant"), this.store, {
             pinB: () => this.toggleB(), clearB: () => this.store.set({ pinB: null }), peak: () => this.toPeak(),
         });
-        this.tabs = new Tabs(byId("tabs"), byId("panels"), partsOf(head), this.store);
+        this.tabs = new Tabs(byId("tabs"), byId("panels"), parts.filter(({ wanted }) => wanted?.(head) ?? true), this.store);
         this.reader = openReader(head, base64, source);
         this.datas = new Map();
         this.address = new Address();
@@ -345,14 +345,6 @@ class Page {
     whole() {
         const axis = this.model.axis(this.store.get().axis);
         this.store.set({ zoom: [axis.lo, axis.hi] });
-    }
-
-    openTab(number) {
-        const button = this.tabs.buttons[number];
-        if (button) {
-            button.click();
-            button.focus();
-        }
     }
 
     focusSearch() {

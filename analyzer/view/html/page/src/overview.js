@@ -2,6 +2,7 @@
 
 import { h as el } from "./dom.js";
 import { heights, paintBands } from "./paint.js";
+import { penOf } from "./parts/canvas.js";
 import { clampZoom } from "./state.js";
 
 const LEFT = 74;
@@ -48,12 +49,11 @@ export class Overview {
             return;
         const ratio = window.devicePixelRatio || 1;
         const { canvas, axis } = this;
-        canvas.width = Math.round(this.root.clientWidth * ratio);
-        canvas.height = Math.round(this.root.clientHeight * ratio);
+        const pen = penOf(canvas); // first: it sizes the canvas
         const columns = Math.round(this.span);
         const picture = this.source.picture(axis, axis.lo, axis.hi, columns);
         const { used } = heights(picture, this.source);
-        paintBands(canvas.getContext("2d"), { left: Math.round(LEFT * ratio), top: 2, width: Math.round(this.span * ratio), height: canvas.height - 3 },
+        paintBands(pen, { left: Math.round(LEFT * ratio), top: 2, width: Math.round(this.span * ratio), height: canvas.height - 3 },
             picture, this.source, Math.max(1, used * 1.06), this.colours, { highlight: this.source.found?.most ? this.source.found.name : null });
         this.place();
     }

@@ -1,6 +1,5 @@
 // Reads traces out of the page: in a worker where one may start, so that the page never stops; else in slices.
 
-import { greatest } from "./greatest.js";
 import { columnsOf, DataError, fromBase64, inflate, readTables, run } from "./data.js";
 import { gapChanges } from "./gaps.js";
 import { contributions, makeSums } from "./walk.js";
@@ -58,17 +57,18 @@ function buffersOf(value, found) {
 export function serve(port) {
     let reader = null;
     port.postMessage("ready");
-    port.onmessage = async ({ data }) => {
+    port.onmessage = async ({ data, ports: [asker] }) => {
         try {
             if (data.head) {
                 reader = new Reader(data.head, data.base64);
                 return;
             }
             const result = data.blob ? await reader.text(data.blob, data.name)
-                : await reader.trace(data.trace, (done) => port.postMessage({ id: data.id, done }));
-            port.postMessage({ id: data.id, result }, data.blob ? [] : [...buffersOf(result, new Set())]);
+                : await reader.trace(data.trace, (done) => asker.postMessage({ done }));
+            asker.postMessage({ result }, data.blob ? [] : [...buffersOf(result, new Set())]);
         } catch (error) {
-            port.postMessage({ id: data.id, error: error instanceof DataError ? error.message : `The page's data could not be read: ${error.message}` });
+            const known = error instanceof DataError;
+            asker.postMessage({ error: known ? error.message : `The page's data could not be read: ${error.message}` });
         }
     };
 }
@@ -76,27 +76,19 @@ export function serve(port) {
 class RemoteReader {
     constructor(worker, head, base64) {
         this.worker = worker;
-        this.waiting = new Map();
-        worker.onmessage = ({ data }) => {
-            const call = this.waiting.get(data.id);
-            if ("done" in data) {
-                call.breathe(data.done);
-                return;
-            }
-            this.waiting.delete(data.id);
-            if (data.error)
-                call.reject(new DataError(data.error));
-            else
-                call.resolve(data.result);
-        };
         worker.postMessage({ head, base64 });
     }
 
     call(message, breathe) {
         return new Promise((resolve, reject) => {
-            const id = this.waiting.size ? greatest(this.waiting.keys()) + 1 : 1;
-            this.waiting.set(id, { resolve, reject, breathe });
-            this.worker.postMessage({ id, ...message });
+            const { port1, port2 } = new MessageChannel(); // of this question alone
+            port1.onmessage = ({ data: { done, error, result } }) => {
+                if (done !== undefined)
+                    return breathe(done);
+                port1.close();
+                return error ? reject(new DataError(error)) : resolve(result);
+            };
+            this.worker.postMessage(message, [port2]);
         });
     }
 

@@ -1,6 +1,6 @@
 // The parts below the timeline, one at a time.
 
-import { clear, h as el } from "./dom.js";
+import { clear, h as el, onKeys } from "./dom.js";
 import { badgeOf } from "./badges.js";
 import { explained } from "./terms.js";
 
@@ -19,19 +19,16 @@ export class Tabs {
             return button;
         });
         list.append(...this.buttons);
-        list.addEventListener("keydown", (event) => this.key(event));
+        onKeys(list, ({ target }) => {
+            const at = this.buttons.indexOf(target);
+            const to = (next) => () => this.go((next + parts.length) % parts.length);
+            return { ArrowRight: to(at + 1), ArrowLeft: to(at - 1), Home: to(0), End: to(-1) };
+        });
     }
 
-    key(event) {
-        const at = this.buttons.indexOf(document.activeElement);
-        const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: this.buttons.length - 1 }[event.key];
-        if (at < 0 || to === undefined)
-            return;
-        event.preventDefault();
-        event.stopPropagation();
-        const next = this.buttons[(to + this.buttons.length) % this.buttons.length];
-        next.focus();
-        next.click();
+    go(number) {
+        this.buttons[number]?.focus();
+        this.buttons[number]?.click();
     }
 
     // A new model: all that was made is made again when it is seen.

@@ -5,8 +5,9 @@ import * as format from "./format.js";
 import { drawGrowth, growthOf } from "./growing.js";
 import { drawLanes, drawMarks, LANE, line, termAt, termOf } from "./lanes.js";
 import { bandAt, heights, labelPlaces, paintBands } from "./paint.js";
+import { penOf } from "./parts/canvas.js";
 import { followPointer } from "./pointer.js";
-import { clampZoom, zoomAround } from "./state.js";
+import { clampZoom } from "./state.js";
 import { hush, tell } from "./terms.js";
 import { firstThat } from "./walk.js";
 import { drawWhatIf } from "./whatif.js";
@@ -27,7 +28,7 @@ export class Timeline {
         this.legend = el("p", { class: "gap-legend", hidden: true }, el("span", { class: "gap-swatch", "aria-hidden": "true" }), "events not shown individually");
         root.append(this.base, this.overlay, this.legend);
         root.addEventListener("focus", () => root.matches(":focus-visible") && this.explainPin());
-        followPointer(root, this);
+        followPointer(root, this, store);
         new ResizeObserver(() => this.draw()).observe(root);
     }
 
@@ -61,6 +62,10 @@ export class Timeline {
         };
     }
 
+    get plotWidth() {
+        return this.area.width;
+    }
+
     toX(value) {
         const [lo, hi] = this.store.get().zoom;
         return this.area.left + ((value - lo) / (hi - lo)) * this.area.width;
@@ -85,29 +90,15 @@ export class Timeline {
 
     // ---- Drawing ----
 
-    fit(canvas) {
-        const ratio = window.devicePixelRatio || 1;
-        const wide = Math.round(this.width * ratio);
-        const high = Math.round(this.height * ratio);
-        if (canvas.width !== wide || canvas.height !== high) {
-            canvas.width = wide;
-            canvas.height = high;
-        }
-        const context = canvas.getContext("2d");
-        context.setTransform(1, 0, 0, 1, 0, 0);
-        context.clearRect(0, 0, wide, high);
-        this.ratio = ratio;
-        return context;
-    }
-
     draw() {
         this.width = this.root.clientWidth;
         this.height = this.root.clientHeight;
         if (!this.source || this.width < 40 || this.height < 40)
             return;
         const state = this.store.get();
-        const context = this.fit(this.base);
-        const { ratio, area } = this;
+        const context = penOf(this.base);
+        const ratio = this.ratio = window.devicePixelRatio || 1;
+        const { area } = this;
         const columns = Math.round(area.width * Math.min(ratio, 1.5));
         this.picture = this.source.picture(this.axis, state.zoom[0], state.zoom[1], columns);
         this.scaleTo(state);
@@ -116,7 +107,6 @@ export class Timeline {
         paintBands(context, {
             left: Math.round(area.left * ratio), top: Math.round(area.top * ratio), width: Math.round(area.width * ratio), height: Math.round(area.height * ratio),
         }, this.picture, this.source, this.scale, this.colours, { ...state, highlight: this.lit, reserved: (bytes) => this.nearer(bytes) });
-        context.scale(ratio, ratio);
         context.font = FONT;
         this.drawScale(context);
         this.drawTime(context, state);
@@ -257,8 +247,7 @@ export class Timeline {
     drawOverlay() {
         if (!this.source || !this.picture)
             return;
-        const context = this.printing ? this.base.getContext("2d") : this.fit(this.overlay);
-        context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+        const context = this.printing ? this.base.getContext("2d") : penOf(this.overlay);
         context.font = `600 ${FONT}`;
         if (this.brush)
             this.shade(context, ...this.brush);
@@ -347,23 +336,10 @@ export class Timeline {
         tell(this.root, termOf(this.source, change), { x: box.left + this.toX(this.axis.of(change)) + 12, y: box.bottom - 48 });
     }
 
-    click(x, second) {
+    click(x, y, second) {
         const change = this.changeAt(x);
         if (change !== null)
             this.store.set(second ? { pinB: change } : { pinA: change });
-    }
-
-    pan(pixels) {
-        const [lo, hi] = this.store.get().zoom;
-        const by = (pixels / this.area.width) * (hi - lo);
-        this.store.set({ zoom: clampZoom(this.axis, lo - by, hi - by) });
-    }
-
-    // Around the value at `x`, which stays where it is.
-    zoomAt(x, factor) {
-        const { zoom } = this.store.get();
-        const value = Math.min(zoom[1], Math.max(zoom[0], this.toValue(x)));
-        this.store.set({ zoom: zoomAround(this.axis, zoom, value, factor) });
     }
 
     select(a, b) {

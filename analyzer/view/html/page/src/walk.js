@@ -194,8 +194,9 @@ export function firstThat(count, passes) {
 }
 
 // First index whose value is > x in an ascending array.
-export function above(array, x, low = 0, high = array.length) {
-    while (low < high) {
+export function above(array, x) {
+    let low = 0;
+    for (let high = array.length; low < high;) {
         const middle = (low + high) >>> 1;
         if (array[middle] > x)
             high = middle;

@@ -1,7 +1,7 @@
 // Advice: what would have lowered the peak, largest first.
 import { clear, h, name } from "../dom.js";
 import { explained } from "../terms.js";
-import { deviceOf, peakOf } from "./view.js";
+import { deviceOf } from "./view.js";
 import { groupsOf, measured, whatIfText } from "../whatif.js";
 import { documentPart, emptyState, showButton, card, factList } from "./findings.js";
 
@@ -49,7 +49,7 @@ function draw(root, document, context) {
         return;
     const peak = model.measure(model.walker.to(model.peak)); // a trial of another run says nothing of this one
     const tried = (numbers) => [measured(numbers, advice, model.data.head.trials)].find((trial) => trial?.peak === peak) ?? null;
-    const event = model.eventOf(peakOf(model)), { said, box } = whatIf(advice, tried, context);
+    const event = model.eventOf(model.peak), { said, box } = whatIf(advice, tried, context);
     root.append(h("p", { class: "vp-muted" },
                     "Predicted reduction of the peak, ", h("span", explained("savings", true), "each by itself"),
                     ". Tick some: the timeline shows what would be left."), said,
@@ -73,10 +73,4 @@ function draw(root, document, context) {
                           ]))));
 }
 
-export const part = documentPart({
-    id: "advice",
-    title: "Advice",
-    read: (model) => model.document("report"),
-    absent: "This page does not include the report.",
-    draw
-});
+export const create = documentPart((model) => model.document("report"), "This page does not include the report.", draw);

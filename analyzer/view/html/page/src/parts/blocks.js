@@ -1,8 +1,8 @@
 // Blocks over time: each a bar from its begin to its end, stacked or by address. With too many to draw one by
 // one, the blocks of a class are one band; what is summed up is said so.
-import { h, name, clear, toggle, visible } from "../dom.js";
+import { h, name, clear, onKeys, toggle, visible } from "../dom.js";
 import { chosenBlock, instantOf, isUsed, selectBlock } from "./view.js";
-import { clampZoom, zoomAround } from "../state.js";
+import { followPointer } from "../pointer.js";
 import { createCanvas } from "./canvas.js";
 import { createDetails } from "./details.js";
 import { gather, stack, ranges, columnAt } from "./blocks_layout.js";
@@ -73,41 +73,6 @@ function summary(scene) {
     return `${text}${unseen ? `; ${format.count(unseen)} too short-lived to draw` : ""}.`;
 }
 
-/* ---- Pointer and keys ---- */
-
-/** Zooms by the wheel and pans by dragging; `hover` and `choose` get the band under the pointer, or null. */
-function listen(canvas, scene, store, hover, choose) {
-    let dragged = null;
-    const at = (event) => {
-        const box = canvas.element.getBoundingClientRect();
-        return [event.clientX - box.left, event.clientY - box.top];
-    };
-    canvas.element.addEventListener("pointerdown", (event) => {
-        dragged = { x: event.clientX, zoom: [...store.get().zoom], moved: false };
-        canvas.element.setPointerCapture(event.pointerId);
-    });
-    canvas.element.addEventListener("pointermove", (event) => {
-        if (!dragged)
-            return hover(bandUnder(scene, ...at(event)));
-        const by = ((dragged.x - event.clientX) / plotWidth(scene)) * (dragged.zoom[1] - dragged.zoom[0]);
-        dragged.moved ||= Math.abs(dragged.x - event.clientX) > 3;
-        if (dragged.moved)
-            store.set({ zoom: clampZoom(scene.axis, dragged.zoom[0] + by, dragged.zoom[1] + by) });
-    });
-    canvas.element.addEventListener("pointerup", (event) => {
-        if (dragged && !dragged.moved)
-            choose(bandUnder(scene, ...at(event)));
-        dragged = null;
-    });
-    canvas.element.addEventListener("pointercancel", () => { dragged = null; });
-    canvas.element.addEventListener("pointerleave", () => hover(null));
-    canvas.element.addEventListener("wheel", (event) => {
-        event.preventDefault();
-        const factor = Math.exp(Math.max(-1, Math.min(1, event.deltaY / 200)));
-        store.set({ zoom: zoomAround(scene.axis, store.get().zoom, axisAt(scene, at(event)[0]), factor) });
-    }, { passive: false });
-}
-
 /** The next band above (1) or below (-1) the one that is chosen, at the instant. */
 function neighbour(scene, step) {
     const column = Math.max(0, Math.min(scene.found.columns - 1, columnAt(scene.samples, scene.at + 1) - 1));
@@ -120,7 +85,7 @@ function neighbour(scene, step) {
 
 /* ---- The part ---- */
 
-function create(root, context) {
+export function create(root, context) {
     const { store, model, format, colours } = context;
     const keep = Uint8Array.from(model.classes.map((klass) => Number(isUsed(klass) && klass.device === model.device.index)));
     const scene = {
@@ -138,7 +103,7 @@ function create(root, context) {
     const status = h("p", { class: "vp-heading", role: "status" }, "Gathering blocks …");
     const hint = h("p", { class: "vp-hover", "aria-hidden": "true" });
     const canvas = createCanvas(
-        { class: "vp-blockscanvas", tabindex: "0", role: "application", "aria-label": LABEL, onkeydown: key },
+        { class: "vp-blockscanvas", tabindex: "0", role: "application", "aria-label": LABEL },
         (pen, width, height) => {
             Object.assign(scene, { width, height });
             gathering.start();
@@ -157,7 +122,17 @@ function create(root, context) {
     root.append(h("div", { class: "vp-blocks" },
         h("div", { class: "vp-left" }, h("div", { class: "vp-bar" }, status, ways), canvas.element, hint),
         h("div", { class: "vp-right" }, details.element)));
-    listen(canvas, scene, store, hover, choose);
+    followPointer(canvas.element, {
+        get axis() {
+            return scene.axis;
+        },
+        get plotWidth() {
+            return plotWidth(scene);
+        },
+        toValue: (x) => axisAt(scene, x),
+        hover: (x, y) => hover(x === null ? null : bandUnder(scene, x, y)),
+        click: (x, y) => choose(bandUnder(scene, x, y))
+    }, store);
 
     function hover(band) {
         scene.hovered = band;
@@ -183,17 +158,11 @@ function create(root, context) {
         canvas.redraw();
     }
 
-    /* Other keys are the page's. */
-    function key(event) {
-        const step = { ArrowUp: 1, ArrowDown: -1 }[event.key];
-        if (!step || !scene.picture)
-            return;
-        event.preventDefault();
-        event.stopPropagation();
-        const band = neighbour(scene, step);
-        scene.hovered = band ?? null;
-        choose(band);
-    }
+    const step = (by) => () => {
+        scene.hovered = neighbour(scene, by) ?? null;
+        choose(scene.hovered);
+    };
+    onKeys(canvas.element, () => (scene.picture ? { ArrowUp: step(1), ArrowDown: step(-1) } : {}));
 
     function update(state) {
         const chosen = chosenBlock(state, model);
@@ -211,9 +180,3 @@ function create(root, context) {
         }
     };
 }
-
-export const part = {
-    id: "blocks",
-    title: "Blocks",
-    create
-};

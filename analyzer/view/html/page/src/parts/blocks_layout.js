@@ -2,6 +2,7 @@
 //
 // A block is seen in columns [first, until): those whose sampled change it is alive at. What lives between two
 // samples is counted, not drawn. Up to MOST_BLOCKS are kept singly; bytes are summed by class in any case.
+import { above, firstThat } from "../walk.js";
 
 export const MOST_BLOCKS = 20000; // that are drawn one by one
 const MOST_CELLS = 6e6;           // columns of all single blocks together
@@ -9,17 +10,7 @@ const MOST_CLASSES = 2000;        // with sums of their own, others count by cat
 const SLICE = 200000;             // allocations between two pauses
 
 /** First column whose sample is at or after `change`. */
-export function columnAt(samples, change) {
-    let low = 0, high = samples.length;
-    while (low < high) {
-        const middle = (low + high) >> 1;
-        if (samples[middle] < change)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
+export const columnAt = (samples, change) => above(samples, change - 1);
 
 /** Gathers what `samples` (ascending changes) see of the classes that `keep[class]` marks. `pause()` is awaited between
  * slices; where it returns true, gathering is given up and null is returned.
@@ -195,14 +186,6 @@ export function ranges(pieces) {
 }
 
 export function offsetOf(found, address) {
-    let low = 0, high = found.length;
-    while (low < high) {
-        const middle = (low + high) >> 1;
-        if (found[middle].address <= address)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    const range = found[low - 1];
+    const range = found[firstThat(found.length, (i) => found[i].address > address) - 1];
     return range && address < range.address + range.bytes ? range.offset + address - range.address : -1;
 }

@@ -116,10 +116,4 @@ function draw(root, document, context) {
     root.append(...(document?.contexts_without_memory || []).map((bare) => bareContext(bare, context.format)));
 }
 
-export const part = documentPart({
-    id: "card",
-    title: "GPU",
-    read: (model) => model.document("report"),
-    absent: "This page does not include the report.",
-    draw
-});
+export const create = documentPart((model) => model.document("report"), "This page does not include the report.", draw);

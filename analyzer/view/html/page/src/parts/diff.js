@@ -1,12 +1,12 @@
 // The comparison of two traces, as `vramtrace diff --json` has it: the peaks of their steps, and what grew and what shrank, as a
 // picture and as a table.
-import { h, name, clear, select, swatch, visible } from "../dom.js";
+import { h, name, select, visible } from "../dom.js";
 import { categoryLabel, deviceOf, openRun } from "./view.js";
 import { documentPart, emptyState } from "./findings.js";
 import { eachText, foldModules, foldNames, joined } from "./fold.js";
-import { follow, link } from "./groups.js";
+import { link } from "./groups.js";
 import { stepsChart } from "./diff_steps.js";
-import { column, createTable } from "./table.js";
+import { categoryColumn, column, createTable } from "./table.js";
 import { createTreemap } from "./treemap.js";
 
 // The list in the document, what it is by, and the way of "Who" that shows the same.
@@ -25,20 +25,18 @@ export function changesOf(list, way) {
     return [1, -1, 0].map((sign) => fold(nodes.filter(({ change }) => Math.sign(change) === sign), `in ${sign}`));
 }
 
-function treeOf(grown, shrunk) {
+function treeOf(grown, shrunk, way) {
     const sides = [["Grown", grown], ["Shrunk", shrunk]].filter(([, nodes]) => nodes.length)
-        .map(([key, nodes]) => joined(nodes, { key, name: key, level: "side" }));
+        .map(([key, nodes]) => joined(nodes, { key: `${way} ${key}`, name: key, level: "side" }));
     const root = sides.length ? joined(sides, { key: "", name: "", level: "" }) : { key: "", name: "", bytes: 0 };
     link(root);
     return root;
 }
 
 function columns(context, way) {
-    const category = (row) => categoryLabel(context.model, row.name);
     const list = [
         way === "categories"
-            ? column("name", "Category", "text", category,
-                  { cell: (row) => h("span", {}, swatch(row.name), category(row)) })
+            ? categoryColumn(context, "Category", (row) => row.name)
             : column("name", WAYS.find(([id]) => id === way)[1].replace(/^./, (letter) => letter.toUpperCase()), "name", (row) => titleOf(row, way)),
         column("a", "A", "bytes", (row) => row.a, { sum: true }),
         column("b", "B", "bytes", (row) => row.b, { sum: true }),
@@ -74,15 +72,14 @@ function verdict(format, device) {
 
 /* The picture and the table of one device. */
 function deviceView(context, device) {
-    const { format } = context, crumbs = h("nav", { class: "vp-crumbs", "aria-label": "Narrowed to" });
+    const { format } = context;
     const hint = h("p", { class: "vp-hover", "aria-hidden": "true" });
     let way = WAYS.map(([id]) => id).find((id) => ["modules", "lines"].includes(id) && device[id]?.some((row) => row.name)) ?? "categories";
-    let tree = null, path = [];
     const titled = (node) => node.level === "side" || !node.parent ? node.name || "all changes"
         : way === "categories" ? categoryLabel(context.model, node.name) : titleOf(node, way);
     const map = createTreemap({
-        format, title: titled, sign: (node) => (node.change > 0 ? "vp-grown" : "vp-shrunk"), empty: "Nothing grew or shrank.",
-        choose: (node) => (node.children?.size ? go(keysOf(node)) : openClass(node)), widen: () => go(path.slice(0, -1)),
+        context, title: titled, sizeOf: (node) => node.bytes, sign: (node) => (node.change > 0 ? "vp-grown" : "vp-shrunk"),
+        empty: "Nothing grew or shrank.", chosen: (node) => node.children?.size || openClass(node),
         hover(node) {
             hint.textContent = node ? visible(`${titled(node)}: ${node.a === undefined ? "" : `A ${format.bytes(node.a)}, B ${format.bytes(node.b)}, `}${
                 format.change(node.change)}${node.count ? `, ${eachText(format, node)}` : ""}`) : "";
@@ -105,28 +102,9 @@ function deviceView(context, device) {
         });
     }
 
-    function keysOf(node) {
-        return node.parent ? [...keysOf(node.parent), node.key] : [];
-    }
-
-    function go(next) {
-        path = next;
-        drawTree();
-        map.focus();
-        context.announce(visible(`${titled(follow(tree, path))}: ${format.bytes(follow(tree, path).bytes)}`));
-    }
-
-    function drawTree() {
-        const nodes = [tree, ...path.map((_, i) => follow(tree, path.slice(0, i + 1)))];
-        clear(crumbs, nodes.map((node, i) => h("button", { type: "button", "aria-current": i === path.length ? "true" : null, onclick: () => go(path.slice(0, i)) }, name(titled(node)))));
-        map.draw(nodes.at(-1), "treemap", { sizeOf: (node) => node.bytes, whole: 0 });
-    }
-
     function show() {
         const changes = changesOf(device[way] || [], way);
-        path = [];
-        tree = treeOf(changes[0], changes[1]);
-        drawTree();
+        map.show(treeOf(changes[0], changes[1], way));
         table.columns(columns(context, way), [null, false]);
         table.set(changes.flat().sort((one, other) => other.bytes - one.bytes), `GPU ${device.index}, by ${WAYS.find(([id]) => id === way)[1]}; choose a row to see it in its run`);
     }
@@ -136,7 +114,7 @@ function deviceView(context, device) {
         show();
     }));
     show();
-    return [h("div", { class: "vp-left" }, h("div", { class: "vp-bar" }, crumbs), map.element, hint), h("div", { class: "vp-right" }, table.element)];
+    return [h("div", { class: "vp-left" }, h("div", { class: "vp-bar" }, map.crumbs), map.element, hint), h("div", { class: "vp-right" }, table.element)];
 }
 
 function draw(root, { document, steps }, context) {
@@ -153,13 +131,9 @@ function draw(root, { document, steps }, context) {
     return { update: () => chart?.redraw(), destroy: () => chart?.destroy() };
 }
 
-export const part = documentPart({
-    id: "diff",
-    title: "Diff",
-    read: async (model) => {
-        const document = await model.diff();
-        return document && { document, steps: await Promise.all([0, 1].map((index) => model.data.stepsOf(index))) };
-    },
-    absent: "This page has no comparison: it was not written with --diff.",
-    draw
-});
+async function read(model) {
+    const document = await model.diff();
+    return document && { document, steps: await Promise.all([0, 1].map((index) => model.data.stepsOf(index))) };
+}
+
+export const create = documentPart(read, "This page has no comparison: it was not written with --diff.", draw);

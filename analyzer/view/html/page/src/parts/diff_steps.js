@@ -1,8 +1,8 @@
 // The peaks of each step of two runs, on one axis of step numbers.
-import { h } from "../dom.js";
+import { h, slider } from "../dom.js";
 import { greatest } from "../greatest.js";
 import { createCanvas } from "./canvas.js";
-import { showInTimeline, stepFacts } from "./view.js";
+import { showInTimeline } from "./view.js";
 
 const LOW = 16, HIGH = 14; // below and above the picture, for its numbers
 const MOST = 1000;         // columns
@@ -38,19 +38,9 @@ export function stepsChart(context, runs) {
 
     const canvas = createCanvas({
         class: "vp-diffsteps", role: "slider", tabindex: "0", "aria-label": "Peak of each step in A and in B", "aria-valuemin": first, "aria-valuemax": last,
-        onpointermove: (event) => move(first + Math.floor((event.offsetX / canvas.width) * (last - first + 1))), onclick: show,
-        onkeydown(event) {
-            const to = { ArrowLeft: at - 1, ArrowDown: at - 1, ArrowRight: at + 1, ArrowUp: at + 1, Home: first, End: last, Enter: at }[event.key];
-            if (to === undefined)
-                return;
-            event.preventDefault();
-            event.stopPropagation(); // the page's own arrow keys move the instant
-            if (event.key === "Enter")
-                show();
-            else
-                move(to);
-        }
+        onpointermove: (event) => move(first + Math.floor((event.offsetX / canvas.width) * (last - first + 1))), onclick: show
     }, draw);
+    const move = slider(canvas.element, first, last, tellOf, show);
 
     function draw(pen, width, height) {
         const count = last - first + 1, foot = height - LOW, toX = (column, columns) => (column / columns) * width;
@@ -80,18 +70,15 @@ export function stepsChart(context, runs) {
         pen.textAlign = "left";
     }
 
-    function move(step) {
-        at = Math.max(first, Math.min(last, step));
+    function tellOf(step) {
+        at = step;
         const [a, b] = peaks.map((run) => run[at - first]), told = [a, b].map((bytes) => (Number.isNaN(bytes) ? "not there" : format.bytes(bytes)));
-        const text = `Step ${format.count(at)}: A ${told[0]}, B ${told[1]}${Number.isNaN(b - a) ? "" : `, ${format.change(b - a)}`}`;
-        hint.textContent = text;
-        canvas.element.setAttribute("aria-valuenow", String(at));
-        canvas.element.setAttribute("aria-valuetext", text);
         canvas.redraw();
+        return hint.textContent = `Step ${format.count(at)}: A ${told[0]}, B ${told[1]}${Number.isNaN(b - a) ? "" : `, ${format.change(b - a)}`}`;
     }
 
     function show() {
-        const step = stepFacts(model, at);
+        const step = model.steps.find((one) => one.step === at);
         if (step)
             showInTimeline(context, { event: step.peak_event, first: step.first_event, last: step.last_event });
     }

@@ -3,37 +3,33 @@ import { h, name, clear } from "../dom.js";
 import { explained } from "../terms.js";
 import { showInTimeline } from "./view.js";
 
-/** A part that shows what `read(model)` promises: `draw(root, document, context)` fills the emptied root,
+/** How to create a part that shows what `read(model)` promises: `draw(root, document, context)` fills the emptied root,
  * and may return {update(state), destroy()}; `absent` says why there is nothing. */
-export function documentPart({id, title, read, absent, draw}) {
-    return {
-        id,
-        title,
-        create(root, context) {
-            let gone = false, view = null;
-            root.append(h("p", { class: "vp-muted", role: "status" }, "Reading …"));
-            Promise.resolve(read(context.model))
-                .then((document) => {
-                    if (gone)
-                        return;
-                    clear(root);
-                    if (document)
-                        view = draw(root, document, context);
-                    else
-                        root.append(emptyState(absent));
-                })
-                .catch((error) => {
-                    if (!gone)
-                        clear(root).append(emptyState(`This part of the page cannot be read: ${error.message}`));
-                });
-            return {
-                update: (state) => view?.update(state),
-                destroy() {
-                    gone = true;
-                    view?.destroy();
-                }
-            };
-        },
+export function documentPart(read, absent, draw) {
+    return (root, context) => {
+        let gone = false, view = null;
+        root.append(h("p", { class: "vp-muted", role: "status" }, "Reading …"));
+        Promise.resolve(read(context.model))
+            .then((document) => {
+                if (gone)
+                    return;
+                clear(root);
+                if (document)
+                    view = draw(root, document, context);
+                else
+                    root.append(emptyState(absent));
+            })
+            .catch((error) => {
+                if (!gone)
+                    clear(root).append(emptyState(`This part of the page cannot be read: ${error.message}`));
+            });
+        return {
+            update: (state) => view?.update(state),
+            destroy() {
+                gone = true;
+                view?.destroy();
+            }
+        };
     };
 }
 
@@ -68,7 +64,6 @@ export function codePlace(file, line, func) {
         name(`${short}${line ? `:${line}` : ""}${func ? ` ${func}` : ""}`, "vp-code"));
 }
 
-/** A document as a stack's frames: those of details.js have names. */
 export function plural(count, word) {
     return count === 1 ? word : `${word}s`;
 }

@@ -1,5 +1,5 @@
 // A flame graph of a moment, or of what was made in the window and is alive at its end. The root is on top.
-import { h, name, clear, toggle, swatch, visible } from "../dom.js";
+import { h, clear, createCrumbs, onKeys, toggle, swatch, visible } from "../dom.js";
 import { categoryLabel, instantOf, momentText, sourcesOf, wordsOf } from "./view.js";
 import { aliveByClass, mostly } from "./groups.js";
 import { around, boxesOf, largestFirst, placeIn, sumOf, treeOf } from "./stacks.js";
@@ -8,17 +8,18 @@ import { createCanvas } from "./canvas.js";
 const ROW = 18, LETTER = 6.6; // width of most, in pixels
 const LABEL = "Flame graph. Arrow keys move among frames, Enter zooms in, Escape and Backspace zoom out.";
 
-function create(root, context) {
+export function create(root, context) {
     const { store, model, format, colours } = context;
     let mode = "moment", native = false, shown = "", query = null, words = [], tree = null, top = null, at = null, laid = { top, width: 0, boxes: [] };
 
     const heading = h("p", { class: "vp-heading" }), found = h("p", { class: "vp-heading", role: "status" });
-    const crumbs = h("nav", { class: "vp-crumbs", "aria-label": "Zoomed to" }), hint = h("p", { class: "vp-hover", "aria-hidden": "true" });
+    const crumbs = createCrumbs("Zoomed to", (node) => node.name, zoom), hint = h("p", { class: "vp-hover", "aria-hidden": "true" });
     const canvas = createCanvas({
-        class: "vp-mapcanvas", tabindex: "0", role: "application", "aria-label": LABEL, onkeydown: key,
+        class: "vp-mapcanvas", tabindex: "0", role: "application", "aria-label": LABEL,
         onfocus: () => point(at ?? top), onpointerleave: () => point(null), onclick: (event) => zoom(under(event)?.node),
         onpointermove: (event) => point(under(event)?.node, under(event)?.rest)
     }, draw);
+    onKeys(canvas.element, keys);
     const spacer = h("div");
     const scroller = h("div", { class: "vp-mapscroll", onscroll: () => canvas.redraw() }, h("div", { class: "vp-mapsticky" }, canvas.element), spacer);
     const choose = (set) => (value) => {
@@ -29,7 +30,7 @@ function create(root, context) {
         h("div", { class: "vp-bar" }, heading, found,
             toggle("What is shown", [["moment", "At A"], ["window", "Made in the window, alive at its end"]], mode, choose((value) => { mode = value; })),
             toggle("Frames", [[false, "Python"], [true, "All frames"]], native, choose((value) => { native = value; }))),
-        crumbs, scroller, hint));
+        crumbs.element, scroller, hint));
 
     const matches = (node) => words.every((word) => node.name.toLowerCase().includes(word));
     const depthOf = (node) => around(node).length - 1;
@@ -102,22 +103,16 @@ function create(root, context) {
 
     function drawCrumbs() {
         const path = around(top);
-        clear(crumbs, [path[0], ...path.slice(1).slice(-3)].map((node) => h("button",
-            { type: "button", "aria-current": node === top ? "true" : null, onclick: () => zoom(node) }, name(node.name))));
+        crumbs.show([path[0], ...path.slice(1).slice(-3)]);
     }
 
     /* Down is inwards, as it is drawn. */
-    function key(event) {
+    function keys() {
         const node = at ?? top, beside = node.parent ? largestFirst(node.parent) : [node], i = beside.indexOf(node), out = () => zoom(top.parent);
-        const does = {
+        return {
             ArrowDown: () => walkTo(largestFirst(node)[0] ?? node), ArrowUp: () => walkTo(node.parent ?? node), ArrowLeft: () => walkTo(beside[i - 1] ?? node),
             ArrowRight: () => walkTo(beside[i + 1] ?? node), Home: () => walkTo(tree), Enter: () => zoom(node), Escape: out, Backspace: out
-        }[event.key];
-        if (!does)
-            return;
-        event.preventDefault();
-        event.stopPropagation();
-        does();
+        };
     }
 
     function update(state) {
@@ -144,5 +139,3 @@ function create(root, context) {
     update(store.get());
     return { update, destroy: canvas.destroy };
 }
-
-export const part = { id: "flame", title: "Flame graph", create };

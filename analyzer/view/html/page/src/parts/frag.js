@@ -1,12 +1,12 @@
 // Fragmentation at the instant: free memory that the process holds, and the blocks that keep it from being returned.
 import { h, clear } from "../dom.js";
-import { instantOf, momentText, selectBlock } from "./view.js";
-import { mapAt, pinsOf, neverFreed } from "./map_layout.js";
+import { NEVER, instantOf, momentText, selectBlock } from "./view.js";
+import { mapAt, pinsOf } from "./map_layout.js";
 import { emptyState, factList } from "./findings.js";
 import { categoryColumn, column, createTable } from "./table.js";
 import { createDetails } from "./details.js";
 
-function create(root, context) {
+export function create(root, context) {
     const { store, model, format } = context;
     let at = null;
     const summary = h("div"), details = createDetails(context, "Choose a line to see the block that pins a segment.");
@@ -29,9 +29,7 @@ function create(root, context) {
             column("segments", "Segments", "count", (line) => line.segments, { sum: true }),
             categoryColumn(context, "Category", (line) => line.pin.klass.category),
             column("freed", "Freed", "text",
-                (line) =>
-                    (neverFreed(model, line.pin.allocation) ? "never"
-                                                            : `step ${model.stepOf(model.end[line.pin.allocation])}`))
+                ({ pin }) => (model.end[pin.allocation] === NEVER ? "never" : `step ${model.stepOf(model.end[pin.allocation])}`))
         ]
     });
     root.append(h("div", { class: "vp-two" }, h("div", {}, summary, table.element), details.element));
@@ -61,9 +59,3 @@ function create(root, context) {
     }
     return { update };
 }
-
-export const part = {
-    id: "frag",
-    title: "Frag",
-    create
-};

@@ -243,15 +243,18 @@ function tidy(node, fold) {
     node.children = new Map(gather(fold([...node.children.values()])).map((one) => [one.key, one]));
 }
 
-/** Tells each node what contains it. */
+/** Tells each node what contains it, and its size where two instants are compared: the larger of both in each leaf, so that sizes
+ * sum up. */
 export function link(node) {
+    node.size = node.children?.size ? 0 : Math.max(node.bytes, node.b);
     for (const one of node.children?.values() ?? []) {
         one.parent = node;
         link(one);
+        node.size += one.size;
     }
 }
 
-/** category › modules, level by level › owner › line. Nodes: {key, name, level, category, parent, bytes, blocks, b, blocksB,
+/** category › modules, level by level › owner › line. Nodes: {key, name, level, category, parent, bytes, blocks, b, blocksB, size,
  * children: Map by key, entry, entries}, and what fold.js adds; children sum to their parents at both instants.
  * `entriesB` null = one instant only. A block of several tensors counts in the `blocks` of each owner, and once above. */
 export function treeOf(entriesA, entriesB) {
@@ -281,18 +284,6 @@ export function treeOf(entriesA, entriesB) {
     }
     link(root);
     return root;
-}
-
-/** The node that a path of keys leads to, as far as it is there. */
-export function follow(root, path) {
-    let node = root;
-    for (const key of path) {
-        const next = node.children.get(key);
-        if (!next)
-            break;
-        node = next;
-    }
-    return node;
 }
 
 /** What lies below a node at A (0) or B (1): entries whose bytes are the node's alone. */

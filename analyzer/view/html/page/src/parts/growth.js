@@ -2,7 +2,6 @@
 // something returns it.
 import { greatest } from "../greatest.js";
 import { createCanvas } from "./canvas.js";
-import { lastOf } from "./view.js";
 
 /** -> { element, show(change), destroy() } */
 export function growth(context) {
@@ -13,9 +12,7 @@ export function growth(context) {
     function draw(pen, width, height) {
         if (!overview || !overview.driver_bytes.length)
             return;
-        const { driver_bytes: bytes, t_ns: times } = overview,
-                                                 end =
-                                                     Math.max(1, times[times.length - 1], model.timeOf(lastOf(model)));
+        const { driver_bytes: bytes, t_ns: times } = overview, end = Math.max(1, times[times.length - 1], model.timeOf(model.changes - 1));
         const cached = overview.categories?.cached, most = greatest(bytes, 1), line = (values) => {
             pen.beginPath();
             pen.moveTo(0, height);

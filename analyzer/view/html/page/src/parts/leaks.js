@@ -1,7 +1,7 @@
 // Leaks: what each step keeps, who holds it, and what to do.
 import { h, name, swatch } from "../dom.js";
 import { forecastText } from "../growing.js";
-import { deviceOf, stepFacts, categoryLabel } from "./view.js";
+import { deviceOf, categoryLabel } from "./view.js";
 import { documentPart, emptyState, showButton, card, factList, codePlace, plural } from "./findings.js";
 import { categoryColumn, column, smallTable } from "./table.js";
 import { foldedStack, sourceLines } from "./details.js";
@@ -13,7 +13,7 @@ export function noLeakText(steps, unjudged, change, format) {
 }
 
 function button(context, leak) {
-    const first = stepFacts(context.model, leak.since_step), last = stepFacts(context.model, leak.last_step);
+    const [first, last] = [leak.since_step, leak.last_step].map((number) => context.model.steps.find(({ step }) => step === number));
     if (!first || !last)
         return null;
     return showButton(context, { event: last.peak_event, first: first.first_event, last: last.last_event });
@@ -41,43 +41,28 @@ function lines(context, leak) {
                           sourceLines(context.names, line.file, line.line)))));
 }
 
+/* What lines keep; `perStep`: they are compared by steps. */
+function keptTable(context, caption, rows, perStep) {
+    return smallTable({
+        context,
+        caption,
+        sort: [perStep ? "bytes_per_step" : "bytes", true],
+        columns: [
+            LINE,
+            perStep ? column("bytes_per_step", "Per step", "bytes", (part) => part.bytes_per_step, { sum: true }) : null,
+            column("bytes", perStep ? "Now" : "Bytes", "bytes", (part) => part.bytes, { sum: true }),
+            column("blocks", "Blocks", "count", (part) => part.blocks, { sum: true }),
+            column("op", "Operator", "text", (part) => part.op),
+            categoryColumn(context, "Category", (part) => part.category)
+        ].filter(Boolean)
+    }, rows);
+}
+
 const LINE = column("line", "Line", "text",
     (part) => (part.line?.file ? `${part.line.file.split("/").slice(-2).join("/")}:${part.line.line}` : part.line?.function || ""), {
         cell: (part) => codePlace(part.line?.file, part.line?.line, part.line?.function) ||
             (part.line?.function ? name(part.line.function) : h("span", { class: "vp-muted" }, "no line known"))
     });
-
-function parts(context, leak) {
-    if ((leak.parts || []).length < 2)
-        return null;
-    return smallTable({
-        context,
-        caption: "Kept by each step",
-        sort: ["bytes_per_step", true],
-        columns: [
-            LINE,
-            column("bytes_per_step", "Per step", "bytes", (part) => part.bytes_per_step, { sum: true }),
-            column("bytes", "Now", "bytes", (part) => part.bytes, { sum: true }),
-            column("blocks", "Blocks", "count", (part) => part.blocks, { sum: true }),
-            column("op", "Operator", "text", (part) => part.op),
-            categoryColumn(context, "Category", (part) => part.category)
-        ]
-    }, leak.parts);
-}
-
-/* Where steps cannot be compared. */
-function remaining(context, rows) {
-    return smallTable({
-        context,
-        caption: "Still allocated at the end",
-        sort: ["bytes", true],
-        columns: [
-            LINE, column("bytes", "Bytes", "bytes", (part) => part.bytes, { sum: true }),
-            column("blocks", "Blocks", "count", (part) => part.blocks, { sum: true }),
-            column("op", "Operator", "text", (part) => part.op), categoryColumn(context, "Category", (part) => part.category)
-        ]
-    }, rows);
-}
 
 function leakCard(context, leak) {
     const { format } = context;
@@ -91,7 +76,7 @@ function leakCard(context, leak) {
       ["Held by", holder(context, leak) ?? (leak.holder_unknown ? name(leak.holder_unknown, "vp-wrap") : null)],
       ["Known as", leak.known_as ? [name(leak.known_as.first), " … ", name(leak.known_as.last), `, ${format.count(leak.known_as.blocks)} of its allocations`] : null],
       ["Why", leak.why ? name(leak.why, "vp-wrap") : null], ["Remedy", leak.remedy ? h("strong", {}, leak.remedy) : null]]),
-    lines(context, leak), parts(context, leak),
+    lines(context, leak), leak.parts?.length > 1 ? keptTable(context, "Kept by each step", leak.parts, true) : null,
     foldedStack(leak.stack));
 }
 
@@ -108,13 +93,7 @@ function draw(root, document, context) {
         root.append(emptyState(noLeakText(document.steps, unjudged, context.model.gaps.count ? null : device?.leaks_change_bytes ?? null, context.format)));
     root.append(...leaks.map((leak) => leakCard(context, leak)));
     if (device?.remaining?.length)
-        root.append(remaining(context, device.remaining));
+        root.append(keptTable(context, "Still allocated at the end", device.remaining, false)); // where steps cannot be compared
 }
 
-export const part = documentPart({
-    id: "leaks",
-    title: "Leaks",
-    read: (model) => model.document("leaks"),
-    absent: "This page does not include leaks.",
-    draw
-});
+export const create = documentPart((model) => model.document("leaks"), "This page does not include leaks.", draw);

@@ -13,7 +13,7 @@ const ORDERS = [["address", "address"], ["size", "size"], ["free", "free bytes"]
 
 const byAddress = { order: (row) => row.address }; // not as text: the digits a to f would sort as letters
 
-function create(root, context) {
+export function create(root, context) {
     const { store, model, format, colours } = context;
     let found = null, at = null, rows = [], order = "address", scale = "row", chosen = null, hovered = null,
         theme = null;
@@ -241,9 +241,3 @@ function create(root, context) {
         }
     };
 }
-
-export const part = {
-    id: "map",
-    title: "Map",
-    create
-};

@@ -1,5 +1,4 @@
 // Segments, the blocks in them and the holes between, at an instant.
-import { NEVER, peakOf } from "./view.js";
 
 /** The block that stays longest: freed last; of those never freed, the oldest. */
 function staysLonger(model, a, b) {
@@ -45,7 +44,7 @@ function crosses(segments, blocks) {
 const expandable = new WeakMap(); // by model: whether a block crosses at the peak
 function isExpandable(model, segments, blocks) {
     if (!expandable.has(model))
-        expandable.set(model, crosses(...listAt(model, peakOf(model))));
+        expandable.set(model, crosses(...listAt(model, model.peak)));
     return expandable.get(model) || crosses(segments, blocks);
 }
 
@@ -134,5 +133,3 @@ export function pinsOf(found) {
     }
     return [...lines.values()].sort((a, b) => b.kept - a.kept);
 }
-
-export const neverFreed = (model, allocation) => model.end[allocation] === NEVER;

@@ -154,10 +154,4 @@ function draw(root, document, context) {
     });
 }
 
-export const part = documentPart({
-    id: "oom",
-    title: "OOM",
-    read: (model) => model.document("oom"),
-    absent: "No out-of-memory errors.",
-    draw
-});
+export const create = documentPart((model) => model.document("oom"), "No out-of-memory errors.", draw);

@@ -1,6 +1,6 @@
 // The processes of a job, or several traces or GPUs, beside each other: what each had in use over time, who stands out, who leaks.
 import { APART } from "../model.js";
-import { h, name, visible } from "../dom.js";
+import { h, name, slider, visible } from "../dom.js";
 import { outliersOf, processOf, traceName } from "../chips.js";
 import { createCanvas } from "./canvas.js";
 import { column, createTable, smallTable } from "./table.js";
@@ -123,39 +123,24 @@ function strip(context, rows, most, room, open) {
         return `${titleOf(row)}: ${c < 0 ? "" : `${format.bytes(row.used[c])} in use at ${format.duration(ns)}, `}peak ${format.bytes(row.peak ?? 0)}${row.what ? ` · ${row.what}` : ""}`;
     }
 
-    function say() {
-        element.setAttribute("aria-valuenow", String(at + 1));
-        element.setAttribute("aria-valuetext", tellOf(rows[at], null));
-        hint.textContent = tellOf(rows[at], null);
+    const move = slider(element, 1, rows.length, (number) => {
+        at = number - 1;
         canvas.redraw();
-    }
+        return hint.textContent = tellOf(rows[at], null);
+    }, () => open(rows[at]));
     const rowAt = (event) => Math.min(rows.length - 1, Math.max(0, Math.floor((event.offsetY / canvas.height) * rows.length)));
     element.addEventListener("pointermove", (event) => {
         const ns = ((event.offsetX - LEFT) / (canvas.width - LEFT - right())) * end;
         hint.textContent = tellOf(rows[rowAt(event)], ns >= 0 && ns <= end ? ns : null);
     });
     element.addEventListener("click", (event) => open(rows[rowAt(event)]));
-    element.addEventListener("focus", say);
+    element.addEventListener("focus", () => move(at + 1));
     element.addEventListener("blur", () => canvas.redraw());
-    element.addEventListener("keydown", (event) => {
-        const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: rows.length - 1 }[event.key];
-        if (event.key === "Enter")
-            open(rows[at]);
-        if (to === undefined && event.key !== "Enter")
-            return;
-        event.preventDefault();
-        event.stopPropagation();
-        at = Math.min(rows.length - 1, Math.max(0, to ?? at));
-        say();
-    });
     return {
         parts: [element, hint, h("p", { class: "vp-muted vp-aside" }, `${format.duration(end)} from left to right; full colour: ${format.bytes(most)} in use. Outlined: stands out from processes with the same work.`)],
         show(key) {
             current = key;
-            at = Math.max(0, rows.findIndex((row) => row.key === key));
-            element.setAttribute("aria-valuenow", String(at + 1));
-            element.setAttribute("aria-valuetext", tellOf(rows[at], null));
-            canvas.redraw();
+            move(rows.findIndex((row) => row.key === key) + 1);
         },
         focus: () => element.focus(),
         destroy: canvas.destroy
@@ -186,7 +171,7 @@ function gpuTable(context, job) {
 
 let keyed = false; // a rank was opened from the strip, which is made anew and keeps the focus
 
-function create(root, context) {
+export function create(root, context) {
     const { store, model } = context, { head } = model.data, rows = rowsOf(head, context.format);
     if (rows.length < 2) {
         root.append(emptyState("Only one trace of one GPU: nothing to compare."));
@@ -237,9 +222,3 @@ function create(root, context) {
         destroy: heat.destroy
     };
 }
-
-export const part = {
-    id: "ranks",
-    title: "Ranks",
-    create
-};

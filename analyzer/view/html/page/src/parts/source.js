@@ -39,7 +39,7 @@ export function listing(names, file) {
     }));
 }
 
-function create(root, context) {
+export function create(root, context) {
     const { model, format } = context;
     let at = null, files = [], chosen = null, whole = 0;
     const heading = h("p", { class: "vp-heading" }),
@@ -122,9 +122,3 @@ function create(root, context) {
     }
     return { update };
 }
-
-export const part = {
-    id: "source",
-    title: "Source",
-    create
-};

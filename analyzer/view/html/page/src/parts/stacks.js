@@ -65,6 +65,11 @@ export function boxesOf(top, width) {
 
 /** The same place in another tree, as far as it is there. */
 export function placeIn(root, node) {
-    const place = node?.parent ? placeIn(root, node.parent) : root;
-    return place.children.get(node?.key) ?? place;
+    let place = root;
+    for (const { key } of around(node).slice(1)) {
+        if (!place.children?.has(key))
+            break;
+        place = place.children.get(key);
+    }
+    return place;
 }

@@ -12,7 +12,7 @@ function outliers(step) {
     return [step.large ? "peak" : "", step.slow ? "time" : ""].filter(Boolean).join(", ");
 }
 
-function create(root, context) {
+export function create(root, context) {
     const { model, format } = context, { steps, device } = model;
     if (device.served?.length) // "KV cache  at most 3 MiB"
         root.append(card({ heading: "Inference", figure: "" }, factList(device.served.map((text) => text.split(/ {2,}/)))));
@@ -74,9 +74,3 @@ function bars(context, steps, choose) {
         onclick: () => choose(step)
     })));
 }
-
-export const part = {
-    id: "steps",
-    title: "Steps",
-    create
-};

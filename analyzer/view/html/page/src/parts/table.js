@@ -24,23 +24,10 @@ export function categoryColumn(context, title, categoryOf) {
         { cell: (row) => h("span", { class: "vp-nowrap", ...explained(label(row)) }, swatch(categoryOf(row)), label(row)) });
 }
 
-export function textOf(format, kind, value) {
+function textOf(format, kind, value) {
     if (value === null || value === undefined || value === "")
         return "";
-    switch (kind) {
-    case "bytes":
-        return format.bytes(value);
-    case "change":
-        return format.change(value);
-    case "count":
-        return format.count(value);
-    case "share":
-        return format.percent(value, 1);
-    case "duration":
-        return format.duration(value);
-    default:
-        return String(value);
-    }
+    return kind === "share" ? format.percent(value, 1) : NUMBERS.has(kind) ? format[kind](value) : String(value);
 }
 
 /** Orders by a column; what is not known is last either way, equals keep their order. */
@@ -154,7 +141,6 @@ export function createTable(options) {
     const tools = h("div", { class: "vp-tools" }, options.search === false ? null : searchBox,
         h("button", {
             type: "button",
-            class: "vp-quiet",
             title: "Copy as tab-separated values, numbers exact",
             onclick: () => copy(toTsv(leavesOf(shown.filter(({ depth }) => !depth).map(({ row }) => row)), columns), context.announce)
         },
@@ -201,7 +187,7 @@ export function createTable(options) {
             : content;
         const attributes = {
             class: NUMBERS.has(column.kind)
-                ? `vp-number${column.kind === "change" && value ? (value > 0 ? " vp-plus" : " vp-minus") : ""}`
+                ? `vp-number${column.kind === "change" && value ? (value > 0 ? " vp-plus" : "") : ""}`
                 : null,
             title: exact(format, column, value)
         };
@@ -248,11 +234,8 @@ export function createTable(options) {
                           column.sum ? textOf(format, column.kind,
                                            rest.reduce((sum, { row, depth }) => sum + (depth ? 0 : column.value(row) || 0), 0))
                                      : ""))));
-        more.append(h("button", { type: "button", onclick: () => showMore(PAGE) },
-            `Show ${format.count(Math.min(PAGE, rest.length))} more`));
-        if (rest.length > PAGE)
-            more.append(h("button", { type: "button", onclick: () => showMore(10 * PAGE) },
-                `Show ${format.count(Math.min(10 * PAGE, rest.length))} more`));
+        for (const count of rest.length > PAGE ? [PAGE, 10 * PAGE] : [PAGE])
+            more.append(h("button", { type: "button", onclick: () => showMore(count) }, `Show ${format.count(Math.min(count, rest.length))} more`));
     }
 
     function showMore(count) {

@@ -3,7 +3,8 @@
 import { hierarchy, treemap, treemapSquarify, partition } from "d3-hierarchy";
 import { pick, shortened } from "./tiles.js";
 import { eachText } from "./fold.js";
-import { h, clear, colourOf, visible, roving } from "../dom.js";
+import { around, placeIn } from "./stacks.js";
+import { h, clear, colourOf, createCrumbs, onKeys, visible, roving } from "../dom.js";
 
 const LETTER = 7; // width of most, in pixels
 
@@ -25,34 +26,46 @@ function layout(picked, way, width, height) {
     return root.descendants().filter((tile) => tile.depth);
 }
 
-/** options: { format, title(node), sign(node): a class instead of the category's colour, choose(node), hover(node | null), widen(), empty }
- * -> { element, focus(), draw(node, way, { sizeOf, whole, compare }) }. `compare`: differences to B are shown. */
+/** options: { context, title(node), sizeOf(node), sign(node): a class instead of the category's colour, shares: whether these are told,
+ * chosen(node), hover(node | null), narrowed(): another node is on top, empty }
+ * -> { element, crumbs, show(tree, compare), draw(way), top() }. `compare`: differences to B are shown. */
 export function createTreemap(options) {
-    const { format } = options;
+    const { format, announce } = options.context, { title: titleOf, sizeOf } = options;
     const box = h("div",
         { class: "vp-tree", role: "group", "aria-label": "Sizes. Arrow keys move, Enter narrows, Backspace widens." });
-    let last = null;
+    const crumbs = createCrumbs("Narrowed to", titleOf, go);
+    let tree = null, top = null, way = "treemap", compare = false;
     roving(box, () => [...box.children]);
-    box.addEventListener("keydown", (event) => {
-        if (event.key !== "Backspace")
-            return;
-        event.preventDefault();
-        event.stopPropagation();
-        options.widen();
-    });
+    onKeys(box, () => ({ Backspace: () => go(top.parent ?? top) }));
     box.addEventListener("pointerleave", () => options.hover(null));
     if (typeof ResizeObserver !== "undefined")
-        new ResizeObserver(() => last && draw(...last)).observe(box);
+        new ResizeObserver(() => tree && draw()).observe(box);
 
-    function tileOf(tile, i, view) {
+    const shareText = (bytes) => (options.shares ? `, ${format.percent(bytes, tree.bytes)}` : "");
+
+    function go(node) {
+        top = node;
+        draw();
+        options.narrowed?.();
+        box.querySelector("button")?.focus(); // what was chosen is gone
+        announce(visible(`${titleOf(top)}: ${format.bytes(top.bytes)}${shareText(top.bytes)}`));
+    }
+
+    function choose(node) {
+        options.chosen(node);
+        if (node.children?.size)
+            go(node);
+    }
+
+    function tileOf(tile, i) {
         const { node, rest } = tile.data, width = tile.x1 - tile.x0, height = tile.y1 - tile.y0;
-        const title = node ? options.title(node) : `… ${format.count(rest.length)} more`;
+        const title = node ? titleOf(node) : `… ${format.count(rest.length)} more`;
         const bytes = rest ? rest.reduce((sum, one) => sum + one.bytes, 0) : node.bytes;
-        const share = format.percent(bytes, view.whole), change = node?.change ?? (node && view.compare ? node.b - node.bytes : null);
+        const change = node?.change ?? (node && compare ? node.b - node.bytes : null);
         const each = node?.count ? eachText(format, node) : "";
         const size = change === null ? each || format.bytes(bytes) : format.change(change);
         const shown = node || tile.data.parent, { category } = shown;
-        const text = `${title}, ${each ? `${each}, ` : ""}${format.bytes(bytes)}${view.whole ? `, ${share}` : ""}${change === null ? "" : `, ${format.change(change)}`}${
+        const text = `${title}, ${each ? `${each}, ` : ""}${format.bytes(bytes)}${shareText(bytes)}${change === null ? "" : `, ${format.change(change)}`}${
             node?.blocks === undefined ? "" : `, ${format.count(node.blocks)} blocks`}`;
         const button = h("button", {
             type: "button",
@@ -62,7 +75,7 @@ export function createTreemap(options) {
             title: visible(text),
             style: `left:${tile.x0}px;top:${tile.y0}px;width:${Math.max(1, width)}px;height:${Math.max(1, height)}px${
                 category ? `;--c:${colourOf(category)};--ink:${colourOf(category, "ink")}` : ""}`,
-            onclick: () => options.choose(shown),
+            onclick: () => choose(shown),
             onpointerenter: () => options.hover(node),
             onfocus: () => options.hover(node),
         });
@@ -80,27 +93,31 @@ export function createTreemap(options) {
         return button;
     }
 
-    function draw(node, way, view) {
-        last = [node, way, view];
+    function draw(as = way) {
+        way = as;
+        crumbs.show(around(top));
         const width = box.clientWidth, height = box.clientHeight, focused = box.contains(document.activeElement);
         clear(box);
         if (!width || !height)
             return;
         box.style.setProperty("--high", `${height}px`); // on paper it is as on the screen: nothing draws it again
-        const picked = pick(node, view.sizeOf, way === "icicle" ? 4 : 3);
+        const picked = pick(top, sizeOf, way === "icicle" ? 4 : 3);
         if (!picked.children.length) {
             box.append(h("p", { class: "vp-muted" }, options.empty));
             return;
         }
-        box.append(...layout(picked, way, width, height).map((tile, i) => tileOf(tile, i, view)));
+        box.append(...layout(picked, way, width, height).map((tile, i) => tileOf(tile, i)));
         if (focused)
             box.querySelector("button").focus();
     }
     return {
         element: box,
+        crumbs: crumbs.element,
         draw,
-        focus() {
-            box.querySelector("button")?.focus();
+        top: () => top,
+        show(next, compared = false) {
+            [tree, top, compare] = [next, placeIn(next, top), compared];
+            draw();
         },
     };
 }

@@ -14,16 +14,7 @@ export const UNNAMED = { category: "no category", module: "no module", kind: "no
 
 /** The change that tables are about: the pinned one, else the peak. */
 export function instantOf(state, model) {
-    return Number.isInteger(state.pinA) ? state.pinA : peakOf(model);
-}
-export function secondOf(state) {
-    return Number.isInteger(state.pinB) ? state.pinB : null;
-}
-export function peakOf(model) {
-    return model.peak ?? 0;
-}
-export function lastOf(model) {
-    return Math.max(0, (model.changes ?? 1) - 1);
+    return state.pinA ?? model.peak;
 }
 export function categoryLabel(model, category) {
     return model.categories.find((one) => one.name === category)?.label ?? category.replace(/_/g, " ");
@@ -55,15 +46,12 @@ export function momentText(context, change) {
     const when = [
         format.duration(state.t_ns), state.step ? `step ${format.count(state.step)}` : "", state.phase
     ].filter(Boolean).join(", ");
-    return change === peakOf(context.model) ? `at the peak (${when})` : `at ${when}`;
+    return change === context.model.peak ? `at the peak (${when})` : `at ${when}`;
 }
 
 /** {line: text} of a file, or null. */
 export function sourcesOf(names, file) {
-    const sources = names && names.sources;
-    if (!sources || !file)
-        return null;
-    return Object.prototype.hasOwnProperty.call(sources, file) ? sources[file] : null;
+    return Object.hasOwn(names.sources, file) ? names.sources[file] : null;
 }
 
 /** The words of a search. */
@@ -71,11 +59,11 @@ export const wordsOf = (text) => text.toLowerCase().split(/\s+/).filter(Boolean)
 
 /** The frames that people look for first: Python's, else all. */
 export function tellingFrames(frames) {
-    const python = (frames || []).filter((frame) => frame.kind === "python" || frame.kind === 1);
-    return python.length ? python : frames || [];
+    const python = frames.filter(isPython);
+    return python.length ? python : frames;
 }
 export function isPython(frame) {
-    return frame.kind === "python" || frame.kind === 1;
+    return frame.kind === "python";
 }
 export function frameName(frame) {
     if (frame.name)
@@ -110,8 +98,4 @@ export function openRun(store, asked) {
 /** Of a document's devices the one that the model is about. */
 export function deviceOf(document, model) {
     return (document.devices || []).find((device) => device.index === model.device.index) || null;
-}
-/** The step's facts: {step, first_event, last_event, peak_event …}, or undefined. */
-export function stepFacts(model, step) {
-    return model.steps.find((one) => one.step === step);
 }

@@ -1,7 +1,7 @@
 // Who holds the memory at an instant: a tree by category, module, owner and line, and a table beside it.
-import { h, name, clear, toggle, select, swatch, visible } from "../dom.js";
-import { instantOf, secondOf, peakOf, momentText, categoryLabel, bytesOf, UNNAMED } from "./view.js";
-import { WAYS, aliveByClass, groupBy, blockRows, compare, mostly, treeOf, follow, within, stackName } from "./groups.js";
+import { h, name, clear, toggle, select } from "../dom.js";
+import { instantOf, momentText, categoryLabel, bytesOf, UNNAMED } from "./view.js";
+import { WAYS, aliveByClass, groupBy, blockRows, compare, mostly, treeOf, within, stackName } from "./groups.js";
 import { eachText, foldModules, foldNames } from "./fold.js";
 import { categoryColumn, column, createTable } from "./table.js";
 import { createTreemap } from "./treemap.js";
@@ -14,24 +14,22 @@ export function titleOf(context, node) {
     return node.itself ? `${title} itself` : title;
 }
 
-function create(root, context) {
+export function create(root, context) {
     const { store, model, format } = context;
-    let by = "owner", way = "treemap", path = [], at = null, second = null, entriesA = [], entriesB = null, tree = null;
+    let by = "owner", at = null, second = null, entriesA = [], entriesB = null, tree = null;
 
-    const heading = h("p", { class: "vp-heading" }),
-          crumbs = h("nav", { class: "vp-crumbs", "aria-label": "Narrowed to" });
+    const heading = h("p", { class: "vp-heading" });
     const hint = h("p", { class: "vp-hover", "aria-hidden": "true" });
     const details = createDetails(context, "Choose a row or a tile to see its stack and source line.", (model.device.evidence ?? []).map((text) => `At the peak: ${text}`));
     const map = createTreemap({
-        format,
+        context,
         title: (node) => titleOf(context, node),
+        sizeOf: (node) => node.size,
+        shares: true,
         empty: "Nothing is in use at this moment.",
-        choose,
+        chosen: (node) => node.entry && choice(node.entry, null, node.level, node.name, node),
         hover,
-        widen() {
-            go(path.slice(0, -1));
-            map.focus();
-        }
+        narrowed: () => refreshTable(false)
     });
     const table = createTable({
         context,
@@ -52,34 +50,23 @@ function create(root, context) {
     table.element.querySelector(".vp-tools").prepend(ways);
     root.append(h("div", { class: "vp-who" },
         h("div", { class: "vp-left" },
-            h("div", { class: "vp-bar" }, crumbs,
-                toggle("Picture", [["treemap", "Treemap"], ["icicle", "Icicle"]], way,
-                    (value) => {
-                        way = value;
-                        drawTree();
-                    })),
+            h("div", { class: "vp-bar" }, map.crumbs, toggle("Picture", [["treemap", "Treemap"], ["icicle", "Icicle"]], "treemap", map.draw)),
             map.element, hint),
         h("div", { class: "vp-right" }, heading, table.element, aside), details.element));
 
     function columns() {
         const compared = second !== null, whole = wholeBytes();
-        const list = [{
-            id: "name",
-            title: WAYS.find(([id]) => id === by)[1].replace(/^./, (letter) => letter.toUpperCase()),
-            kind: "name",
-            value: (row) => by === "category" ? categoryLabel(context.model, row.name)
-                : row.itself ? `${row.name} itself` : row.name || UNNAMED[by] || "",
-            cell: by === "category" ? (row) => h("span", {}, swatch(row.name), categoryLabel(context.model, row.name))
-                : by === "owner"    ? ownerCell
-                                    : undefined
-        }];
+        const title = WAYS.find(([id]) => id === by)[1].replace(/^./, (letter) => letter.toUpperCase());
+        const list = [by === "category" ? categoryColumn(context, title, (row) => row.name)
+            : column("name", title, "name", (row) => (row.itself ? `${row.name} itself` : row.name || UNNAMED[by] || ""),
+                { cell: by === "owner" ? ownerCell : null })];
         list.push(
             column("bytes", compared ? "A" : "Bytes", "bytes", (row) => (compared ? row.a : row.bytes), { sum: true }));
         if (compared)
             list.push(column("b", "B", "bytes", (row) => row.b, { sum: true }),
                 column("change", "B − A", "change", (row) => row.change, { sum: true }));
         else
-            list.push(column("share", at === peakOf(model) ? "of peak" : "of in use", "share",
+            list.push(column("share", at === model.peak ? "of peak" : "of in use", "share",
                 (row) => (whole ? row.bytes / whole : null), { sum: true }));
         if (by !== "block")
             list.push(column("blocks", "Blocks", "count", (row) => (compared && !row.blocks ? row.blocksB : row.blocks)));
@@ -104,7 +91,7 @@ function create(root, context) {
     }
 
     function rowsAt(change, side) {
-        const entries = within(follow(tree, path), side);
+        const entries = within(map.top(), side);
         if (by !== "block")
             return groupBy(entries, by);
         const keep = new Set(entries.map((entry) => entry.index));
@@ -118,65 +105,6 @@ function create(root, context) {
             rows.sort((a, b) => Math.abs(b.change) - Math.abs(a.change));
         table.columns(columns(), newWay ? (compared ? [null, false] : ["bytes", true]) : null);
         table.set(rows, `In use by ${WAYS.find(([id]) => id === by)[1]}, ${momentText(context, at)}`);
-    }
-
-    function drawTree() {
-        const compared = second !== null, node = follow(tree, path);
-        const sizeOf = compared ? (one) => Math.max(one.bytes, one.b) : (one) => one.bytes;
-        map.draw(node, way, { sizeOf: compared ? largerOf(sizeOf) : sizeOf, whole: tree.bytes, compare: compared });
-    }
-
-    /* A node's area where two instants are compared: the larger of both in each leaf, so that areas sum up. */
-    function largerOf(leafSize) {
-        const sizes = new Map();
-        const size = (node) => {
-            if (!sizes.has(node)) {
-                let sum = 0;
-                for (const child of node.children.values())
-                    sum += size(child);
-                sizes.set(node, node.children.size ? sum : leafSize(node));
-            }
-            return sizes.get(node);
-        };
-        return size;
-    }
-
-    function drawCrumbs() {
-        const nodes = [tree];
-        for (const step of path)
-            nodes.push(nodes[nodes.length - 1].children.get(step));
-        clear(crumbs).append(...nodes.filter(Boolean).map((node, i) => h("button", {
-            type: "button",
-            "aria-current": i === path.length ? "true" : null,
-            onclick: () => go(path.slice(0, i))
-        },
-                                                              name(titleOf(context, node)))));
-    }
-
-    function pathOf(node) {
-        const names = [];
-        for (let one = node; one && one.parent; one = one.parent)
-            names.unshift(one.key);
-        return names;
-    }
-
-    function choose(node) {
-        if (node.entry)
-            choice(node.entry, null, node.level, node.name, node);
-        if (!node.children.size)
-            return;
-        go(pathOf(node));
-        map.focus(); // the tile that was chosen is gone
-    }
-
-    function go(next) {
-        path = next;
-        drawCrumbs();
-        drawTree();
-        refreshTable(false);
-        const node = follow(tree, path);
-        context.announce(`${visible(titleOf(context, node))}: ${format.bytes(node.bytes)}, ${
-            format.percent(node.bytes, tree.bytes)}`);
     }
 
     function pickRow(row) {
@@ -221,18 +149,15 @@ function create(root, context) {
     }
 
     function update(state) {
-        const instant = instantOf(state, model), other = secondOf(state);
+        const instant = instantOf(state, model), other = state.pinB;
         if (instant !== at || other !== second || !tree) {
             const newly = (other === null) !== (second === null) || !tree;
             [at, second] = [instant, other];
             entriesA = aliveByClass(model, at);
             entriesB = second === null ? null : aliveByClass(model, second);
             tree = treeOf(entriesA, entriesB);
-            while (path.length && follow(tree, path) === follow(tree, path.slice(0, -1)))
-                path = path.slice(0, -1);
             drawHeading();
-            drawCrumbs();
-            drawTree();
+            map.show(tree, second !== null);
             refreshTable(newly);
         }
         if (typeof state.filter === "string" && state.filter !== table.searchBox.value)
@@ -259,9 +184,3 @@ function create(root, context) {
     restore(store.get());
     return { update };
 }
-
-export const part = {
-    id: "who",
-    title: "Who",
-    create
-};
