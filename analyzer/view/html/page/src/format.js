@@ -12,7 +12,7 @@ function fixed(value, digits) {
 export function bytes(value) {
     const size = Math.abs(value);
     if (size < 1024)
-        return `${Math.round(value)} B`;
+        return `${value < 0 ? "−" : ""}${Math.round(size)} B`;
     let unit = 0;
     let scaled = size;
     // 1023.6 MiB would print as 1024 MiB: it is 1.00 GiB.
@@ -135,4 +135,9 @@ export function ticks(low, high, most, least = 0) {
     for (let i = Math.ceil(low / step - 1e-9); i * step <= high * (1 + 1e-12) + 1e-12; i++)
         found.push(i * step);
     return found;
+}
+
+/** "leak.py:15 main" of a place in some folder: where there is no room for more, its number is what counts. */
+export function shortPlace(place) {
+    return place.replace(/^.*\/(?=[^/]+:\d)/, "");
 }
