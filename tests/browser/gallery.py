@@ -110,6 +110,10 @@ def show_in_timeline(browser):
     browser.script("[...document.querySelectorAll('#panels button')].find((one) => one.textContent === 'Show in timeline').click()")
 
 
+def tick_all(browser):
+    browser.script("document.querySelectorAll('.vp-tick input').forEach((box) => box.click())")
+
+
 def two_steps(browser):
     browser.script("""(() => { const {model, store} = vramtrace, of = (n) => model.steps.find((one) => one.step === n);
         store.set({zoom: [of(4).first_event, of(6).first_event]}); })()""")
@@ -124,6 +128,8 @@ PAGES = {
     "map": (lengths, "axis=event&tab=map", hole_and_pin),
     "leak": (leak, "axis=event&tab=leaks", show_in_timeline),
     "oom": (small_card, "axis=event&tab=oom", show_in_timeline),
+    "flame": (train, "axis=event&tab=flame", taller_panel),
+    "whatif": (leak, "axis=event&tab=advice", tick_all),
     "two": (two, "axis=event&tab=diff", by_line),
     "ranks": (job, "axis=event&tab=ranks", None),
 }
