@@ -12,6 +12,19 @@ export function penOf(element) {
     return pen;
 }
 
+/** Adds to a path a line in steps: each of `count` values, at y(i), from x(i) to x(i + 1), with a break where it is not a number. */
+export function addSteps(path, count, x, y) {
+    let before = NaN;
+    for (let i = 0; i < count; i++) {
+        const here = y(i);
+        if (!Number.isNaN(here)) {
+            path[Number.isNaN(before) ? "moveTo" : "lineTo"](x(i), here);
+            path.lineTo(x(i + 1), here);
+        }
+        before = here;
+    }
+}
+
 /** draw(pen, width, height) in CSS pixels. -> { element, redraw(), width, height, destroy() } */
 export function createCanvas(attributes, draw) {
     const element = h("canvas", attributes);

@@ -9,14 +9,15 @@ import { growth } from "./growth.js";
 import { greatest } from "../greatest.js";
 
 const ROW = 22, BAR = 15, LABEL = 96;
-const ORDERS = [["address", "address"], ["size", "size"], ["free", "free bytes"]];
+/** @type {[string, string, (a: any, b: any) => number][]} */
+const ORDERS = [["address", "address", (a, b) => a.address - b.address], ["size", "size", (a, b) => b.bytes - a.bytes],
+    ["free", "free bytes", (a, b) => b.holeBytes - a.holeBytes]];
 
 const byAddress = { order: (row) => row.address }; // not as text: the digits a to f would sort as letters
 
 export function create(root, context) {
     const { store, model, format, colours } = context;
-    let found = null, at = null, rows = [], order = "address", scale = "row", chosen = null, hovered = null,
-        theme = null;
+    let found = null, at = null, rows = [], most = 0, order = "address", scale = "row", chosen = null, hovered = null;
 
     const heading = h("p", { class: "vp-heading" }), hint = h("p", { class: "vp-hover", "aria-hidden": "true" });
     const spacer = h("div", { class: "vp-mapspace" });
@@ -93,35 +94,25 @@ export function create(root, context) {
         h("div", { class: "vp-right" }, table.element, blocks.element), details.element));
 
     function arrange() {
-        const by = {
-            address: (a, b) => a.address - b.address,
-            size: (a, b) => b.bytes - a.bytes,
-            free: (a, b) => b.holeBytes - a.holeBytes
-        }[order];
-        rows = [...found.segments].sort(by);
+        rows = [...found.segments].sort(ORDERS.find(([id]) => id === order)[2]);
+        most = greatest(rows.map((one) => one.bytes));
         spacer.style.height = `${Math.max(0, rows.length * ROW - scroller.clientHeight)}px`;
         canvas.redraw();
     }
 
-    function barOf(segment, width) {
-        const room = width - LABEL - 8,
-              most = scale === "same" ? greatest(found.segments.map((one) => one.bytes)) : segment.bytes;
-        return { x: LABEL, perByte: room / Math.max(1, most) };
-    }
+    const perByteOf = (segment) => (canvas.width - LABEL - 8) / Math.max(1, scale === "same" ? most : segment.bytes);
 
-    function draw(pen, width, height) {
+    function draw(pen, _, height) {
         const first = Math.floor(scroller.scrollTop / ROW),
               until = Math.min(rows.length, first + Math.ceil(height / ROW) + 1);
-        const largest = scale === "same" ? greatest(found.segments.map((one) => one.bytes), 1) : 0;
         pen.font = "11px system-ui, sans-serif";
         pen.textBaseline = "middle";
         for (let i = first; i < until; i++) {
             const y = i * ROW - scroller.scrollTop + (ROW - BAR) / 2, segment = rows[i];
-            const perByte = (width - LABEL - 8) / (largest || Math.max(1, segment.bytes));
             pen.fillStyle = colours.css("--muted");
             pen.textAlign = "right";
             pen.fillText(format.bytes(segment.bytes), LABEL - 8, y + BAR / 2);
-            drawSegment(pen, segment, y, perByte);
+            drawSegment(pen, segment, y, perByteOf(segment));
         }
     }
 
@@ -157,7 +148,7 @@ export function create(root, context) {
               segment = rows[Math.floor(y / ROW)];
         if (!segment)
             return null;
-        const address = segment.address + (event.clientX - box.left - LABEL) / barOf(segment, canvas.width).perByte;
+        const address = segment.address + (event.clientX - box.left - LABEL) / perByteOf(segment);
         if (address < segment.address || address >= segment.address + segment.bytes)
             return { segment };
         const near = (one) => address >= one.address && address < one.address + one.bytes;
@@ -225,12 +216,8 @@ export function create(root, context) {
             grown.show(at);
             arrange();
         }
-        const key = chosenBlock(state, model);
-        if (key !== chosen || state.theme !== theme) {
-            chosen = key;
-            theme = state.theme;
-            canvas.redraw();
-        }
+        chosen = chosenBlock(state, model);
+        canvas.redraw();
     }
 
     return {
