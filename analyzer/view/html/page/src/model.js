@@ -166,8 +166,8 @@ export class Model {
 
     // ---- States ----
 
-    describe(change, vector) {
-        const width = this.categories.length;
+    state(at) {
+        const change = Math.min(at, this.changes - 1), vector = this.walker.to(change), width = this.categories.length;
         let used = 0;
         for (const c of this.stacked)
             used += vector[c];
@@ -179,16 +179,11 @@ export class Model {
         };
     }
 
-    state(change) {
-        return this.describe(change, this.walker.to(Math.min(change, this.changes - 1)));
-    }
-
     // Whether a category has bytes at any moment.
     ever(c) {
         const { sums, table, device, categories } = this;
         return sums.allocated[sums.bins * table.width + c] > 0 || Boolean(device.overview.categories[categories[c].name]?.some(Boolean));
     }
-
 
     // Bytes allocated by category in changes from..to.
     allocated(from, to) {

@@ -25,6 +25,25 @@ export function addSteps(path, count, x, y) {
     }
 }
 
+/** A canvas of rows of a height, which scrolls: draw(pen, width, height, top) draws what is seen from `top` on.
+ * -> canvas, and { box, rows(count), rowAt(event), reveal(row) } */
+export function createRows(high, attributes, scrolled, draw) {
+    const canvas = createCanvas({ class: "vp-mapcanvas", ...attributes }, (pen, width, height) => draw(pen, width, height, box.scrollTop));
+    const space = h("div"), seen = h("div", { class: "vp-mapsticky" }, canvas.element);
+    const box = h("div", { class: "vp-mapscroll", onscroll: canvas.redraw, ...scrolled }, seen, space);
+    return Object.assign(canvas, {
+        box,
+        rows(count) {
+            space.style.height = `${Math.max(0, count * high - box.clientHeight)}px`;
+        },
+        rowAt: (event) => Math.floor((event.clientY - canvas.element.getBoundingClientRect().top + box.scrollTop) / high),
+        reveal(row) {
+            if (row * high < box.scrollTop || (row + 1) * high > box.scrollTop + box.clientHeight)
+                box.scrollTop = row * high - box.clientHeight / 2;
+        },
+    });
+}
+
 /** draw(pen, width, height) in CSS pixels. -> { element, redraw(), width, height, destroy() } */
 export function createCanvas(attributes, draw) {
     const element = h("canvas", attributes);
