@@ -3,6 +3,7 @@
 import { above, Largest, measure, Walker } from "./walk.js";
 import { eventAxis, stepAxis, timeAxis } from "./axis.js";
 import { Gaps } from "./gaps.js";
+import { made } from "./made.js";
 import { Names } from "./names.js";
 import { rowsOf } from "./data.js";
 import { runsOf } from "./whatif.js";
@@ -73,9 +74,7 @@ export class TraceData {
     document(name, blob) {
         if (!blob)
             return Promise.resolve(null);
-        if (!this.documents.has(name))
-            this.documents.set(name, this.readText(blob, name).then(JSON.parse));
-        return this.documents.get(name);
+        return made(this.documents, name, () => this.readText(blob, name).then(JSON.parse));
     }
 }
 
