@@ -38,12 +38,12 @@ function title(model, row) {
 }
 
 /** What is on a GPU: rows {kind, name, bytes}; `share`: the title of the shares of `whole`. */
-export function tableOf(context, caption, rows, whole, share = "of GPU in use") {
+export function tableOf(context, caption, rows, whole, share = "of GPU in use", sort = null) {
     const { model, format } = context;
     return smallTable({
         context,
         caption,
-        sort: null,
+        sort,
         columns: [
             column("what", "What", "text", (row) => title(model, row), {
                 cell: (row) => h("span", {}, row.kind === "category" && row.name ? swatch(row.name) : null,

@@ -65,7 +65,7 @@ function whatFilled(context, gpu) {
         ...Object.entries(gpu.categories).map(([name, bytes]) => ({ kind: "category", name, bytes })),
         { kind: "other", bytes: gpu.other_bytes }, { kind: "free", bytes: gpu.free_bytes, unsure: gpu.free_reported === false }
     ].filter(({ bytes }) => bytes > 0);
-    return tableOf(context, "What filled the GPU", rows.sort((a, b) => b.bytes - a.bytes), gpu.total_bytes, "of GPU");
+    return tableOf(context, "What filled the GPU", rows, gpu.total_bytes, "of GPU", ["bytes", true]);
 }
 
 function cacheText(context, last, refusal) {

@@ -124,7 +124,9 @@ function strip(context, rows, most, room, open) {
     const move = slider(element, 1, rows.length, (number) => {
         at = number - 1;
         canvas.redraw();
-        return hint.textContent = tellOf(rows[at], null);
+        const text = tellOf(rows[at], null);
+        hint.textContent = document.activeElement === element ? text : hint.textContent;
+        return text;
     }, () => open(rows[at]));
     const rowAt = (event) => Math.min(rows.length - 1, Math.max(0, Math.floor((event.offsetY / canvas.height) * rows.length)));
     element.addEventListener("pointermove", (event) => {
