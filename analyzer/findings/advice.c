@@ -185,7 +185,8 @@ static void set_change(struct vt_advice *advice)
         const size_t bytes = strlen(kinds[i].change);
         const bool asks = bytes && kinds[i].change[bytes - 1] == '=';
         if (!strcmp(kinds[i].name, advice->kind))
-            snprintf(advice->change, sizeof advice->change, "%s%s", kinds[i].change, asks ? advice->module : "");
+            snprintf(advice->change, sizeof advice->change, "%s%s", kinds[i].change,
+                     asks ? advice->module : "");
     }
 }
 

@@ -375,7 +375,7 @@ void vt_advise_optimizer(struct vt_adviser *adviser)
     if (states_are_in_doubt(adviser->attribution))
         snprintf(text, sizeof text, ", if its states are what they seem to be");
     else if (ratio > 0.9 * defined && ratio < 1.1 * defined)
-        snprintf(text, sizeof text, ", %.1f bytes per four bytes of parameters (%u by definition)", ratio,
+        snprintf(text, sizeof text, ", %.1f bytes for each 4 bytes of parameters (%u expected)", ratio,
                  optimizers[known].bytes);
     vt_advise(
         adviser, VT_ADVICE_OPTIMIZER, saved, (struct vt_advice_subject){.stack_id = stack_id},

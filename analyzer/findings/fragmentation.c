@@ -370,16 +370,16 @@ static void advise_on_cache(struct vt_fragmentation *found)
 {
     if (found->grows)
         add_advice(found, found->grows,
-                   " takes memory as it is needed, instead of most of the card at first.");
+                   " takes memory as it is needed, instead of most of the GPU at first.");
     else if (found->stream_kept_bytes * WORTH_PART > found->reserved_bytes)
         add_advice(
             found, found->setting ? found->setting : "Free the blocks that pin segments,",
             found->setting
-                ? " lets free pieces of many segments serve one request; else make the blocks that stay "
-                  "before those that go."
-                : " or make them before those that go.");
+                ? " lets free pieces of many segments serve one request. Or allocate what stays before "
+                  "what is freed."
+                : " or allocate them before what is freed.");
     if (found->returnable_bytes * WORTH_PART > found->reserved_bytes)
-        add_advice(found, found->release, " after this moment returns the empty segments to the card.");
+        add_advice(found, found->release, " after this moment returns the empty segments to the GPU.");
 }
 
 void vt_fragmentation_describe(const struct vt_report *report, struct vt_fragmentation *found)

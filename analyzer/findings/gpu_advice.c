@@ -152,7 +152,7 @@ static void about_modules(struct gpu_adviser *adviser)
                                                                           : "",
                    whole.named);
     add_advice(adviser, "kernels", used.bytes,
-               "fewer libraries with kernels of their own, and one process on the card",
+               "fewer libraries with kernels of their own, and one process on the GPU",
                "Kernels that were loaded at their first use: %s. Each process has its own", used.named);
 }
 

@@ -266,8 +266,10 @@ static void find_caches_that_fit(const struct vt_report *report, const struct vt
     uint64_t *bytes = vt_allocate((count + 1) * sizeof *bytes);
     struct vt_capacity fit;
 
-    for (size_t i = 0; i < count; i++)
+    for (size_t i = 0; i < count; i++) {
         bytes[i] = parts[i].bytes;
+        inference->copied_bytes += bytes[i];
+    }
     fit = vt_capacity_copies(replay, device->index, state->event_index, bytes, count, free_at(device, state));
     inference->caches_known = count > 0;
     if (inference->caches_known) {

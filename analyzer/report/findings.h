@@ -348,6 +348,7 @@ struct vt_inference {
     const char *fit; /* how far that is known: "simulated", "at least", "at most" (schema.def); NULL = not */
     uint64_t calls_that_fit;  /* after the last that grew, if it keeps growing */
     uint64_t caches_that_fit; /* without growth: more caches like the one at the moment shown */
+    uint64_t copied_bytes;    /* of that one */
 };
 
 /* ---- Out of memory ---- */

@@ -145,7 +145,7 @@ def test_optimizer_by_its_arithmetic(runs):
     """AdamW: 8 bytes for each parameter of 4. Without looks its file tells, which may be that of the class that it derives from."""
     [item] = advice(runs["optimizer"][0][0], "optimizer")
     assert item["why"].split()[0] in ("AdamW", "adamw", "adam")
-    assert "8.0 bytes per four bytes of parameters (8 by definition)" in item["why"]
+    assert "8.0 bytes for each 4 bytes of parameters (8 expected)" in item["why"]
 
 
 def test_halves_of_weights_are_no_savings(runs):

@@ -73,7 +73,7 @@ static void inference_cache(struct vt_print *print, const struct vt_inference *i
         vt_end_labelled(print, "KV cache");
         return;
     }
-    fprintf(out, "at most %s", VT_BYTES(inference->cache_bytes));
+    fprintf(out, "at most %s after a forward pass", VT_BYTES(inference->cache_bytes));
     if (inference->sequence_bytes)
         fprintf(out, ", %s for each of %s sequence%s", VT_BYTES(inference->sequence_bytes),
                 VT_COUNT(inference->sequences), inference->sequences == 1 ? "" : "s");
@@ -102,10 +102,12 @@ void vt_text_inference(struct vt_print *print, const struct vt_device_report *de
     if (inference->fit) {
         const bool grows = inference->calls_known, said = strcmp(inference->fit, "simulated") != 0;
 
-        vt_print_labelled(print, "room", "%s free: %s%s%s more %s", VT_BYTES(inference->room_bytes),
+        vt_print_labelled(print, "room", "%s free: %s%s%s more %s%s", VT_BYTES(inference->room_bytes),
                           said ? inference->fit : "", said ? " " : "",
                           VT_COUNT(grows ? inference->calls_that_fit : inference->caches_that_fit),
-                          grows ? "forward passes, allowing for fragmentation" : "caches of this size");
+                          grows ? "forward passes, allowing for fragmentation"
+                                : "caches like that of this moment, ",
+                          grows ? "" : VT_BYTES(inference->copied_bytes));
     }
 }
 

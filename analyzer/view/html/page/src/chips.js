@@ -22,7 +22,7 @@ function reasonOf({ traces }, odd) {
     const label = category && (traces[0].categories.find(({ name }) => name === category.name)?.label ?? category.name);
     const together = category && line && line.category === category.name && line.difference_bytes / category.difference_bytes >= 0.5;
     const told = category ?? odd;
-    return `${format.change(told.difference_bytes)}${label ? ` ${label}` : ""}${together ? ` at ${visible(line.name)}` : ""}`;
+    return `${format.change(told.difference_bytes)}${label ? ` ${label}` : ""}${together ? ` at ${visible(format.shortPlace(line.name))}` : ""}`;
 }
 
 const WORTH = 0.05; // of the GPU: free pieces of less deserve no chip

@@ -21,9 +21,10 @@ function inUnit(size, most) {
 }
 
 export function bytes(value) {
-    if (Math.abs(value) < 1024)
-        return `${Math.round(value)} B`;
-    const [scaled, unit] = inUnit(Math.abs(value), 1023.5); // 1023.6 MiB would print as 1024 MiB: it is 1.00 GiB
+    const size = Math.abs(value);
+    if (size < 1024)
+        return `${value < 0 ? "−" : ""}${Math.round(size)} B`;
+    const [scaled, unit] = inUnit(size, 1023.5); // 1023.6 MiB would print as 1024 MiB: it is 1.00 GiB
     const digits = Number.isInteger(scaled) || scaled >= 99.95 ? 0 : scaled >= 9.995 ? 1 : 2;
     return `${value < 0 ? "−" : ""}${fixed(scaled, digits)} ${unit}`;
 }
@@ -134,4 +135,9 @@ export function ticks(low, high, most, least = 0) {
     for (let i = Math.ceil(low / step - 1e-9); i * step <= high * (1 + 1e-12) + 1e-12; i++)
         found.push(i * step);
     return found;
+}
+
+/** "leak.py:15 main" of a place in some folder: where there is no room for more, its number is what counts. */
+export function shortPlace(place) {
+    return place.replace(/^.*\/(?=[^/]+:\d)/, "");
 }

@@ -17,7 +17,7 @@ export function showHeading(head, trace, traceNumber, device) {
     fill(byId("device"), trace.devices.map((d) => [d.index, deviceName(d)]), device?.index);
     clear(byId("facts"), ...[
         trace.simulated ? `simulated: ${visible(trace.simulated)}` : null,
-        !device ? "no GPU" : trace.devices.length < 2 ? deviceName(device) : null, trace.steps ? `${format.count(trace.steps)} step${trace.steps === 1 ? "" : "s"}` : null, format.duration(trace.duration_ns),
+        !device ? "no GPU" : trace.devices.length < 2 ? deviceName(device) : null, trace.steps ? `${format.count(trace.steps)} step${trace.steps === 1 ? "" : "s"}` : null, `ran ${format.duration(trace.duration_ns)}`,
         `${format.count(trace.events)} events`,
     ].filter(Boolean).map((text) => el("span", {}, text)));
     showFindings(head);
@@ -35,7 +35,7 @@ export function spoken(model, state) {
         .map((c) => `${model.categories[c].label} ${format.bytes(now.categories[c])}`);
     const before = state.pinB === null ? null : model.state(state.pinB);
     return `${format.time(now.t_ns)}, ${now.step ? `step ${now.step}` : "before step 1"}, ${now.phase}: ${format.bytes(now.used_bytes)} in use${now.change === model.peak ? ", the peak" : ""}. ${largest.join(", ")}.${
-        before ? ` B: ${format.bytes(before.used_bytes)}, ${format.change(before.used_bytes - now.used_bytes)}.` : ""}`;
+        before ? ` B: ${format.bytes(before.used_bytes)}, ${`${before.change < now.change ? "A − B" : "B − A"}: ${format.change((before.change < now.change ? -1 : 1) * (before.used_bytes - now.used_bytes))}`}.` : ""}`;
 }
 
 // Of several devices each has a heading; what is said of the shown one comes first.

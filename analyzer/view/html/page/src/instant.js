@@ -7,6 +7,15 @@ import { explained, phaseTerm } from "./terms.js";
 // Rows stay where they are, so that one keeps the focus.
 const keep = (element, rows) => rows.some((row, i) => row !== element.children[i]) || rows.length !== element.children.length ? element.replaceChildren(...rows) : null;
 
+const differenceOf = (later, a) => (later < 0 ? `${a} − B` : `B − ${a}`);
+
+// What a moment is, where it is one that the page goes to by itself.
+function nameOf(model, change) {
+    const failed = model.trace.failed_requests.some((one) => one.device === model.device.index && model.changeAtEvent(one.event) === change);
+    const largest = model.steps.find((step) => step.step && model.changeAtEvent(step.peak_event) === change);
+    return change === model.peak ? " · peak" : failed ? " · before the failed request" : largest ? ` · peak of step ${format.count(largest.step)}` : "";
+}
+
 export class Instant {
     constructor(root, store, actions) {
         this.store = store;
@@ -50,14 +59,14 @@ export class Instant {
         return this.rows.get(name || label);
     }
 
-    put(name, label, bytes, whole, before) {
+    put(name, label, bytes, whole, before, later) {
         const cells = this.row(name, label);
         cells.bytes.textContent = format.bytes(bytes);
         cells.bytes.title = format.exact(bytes);
-        const compared = before !== null;
-        cells.other.textContent = compared ? (before === bytes ? "=" : format.change(before - bytes)) : whole ? format.percent(bytes, whole) : "";
-        cells.other.title = compared ? format.exact(before - bytes) : "";
-        cells.other.className = !compared || before === bytes ? "" : before > bytes ? "more" : "less";
+        const compared = before !== null, more = later * (before - bytes);
+        cells.other.textContent = compared ? (more ? format.change(more) : "=") : whole ? format.percent(bytes, whole) : "";
+        cells.other.title = compared ? format.exact(more) : "";
+        cells.other.className = !compared || !more ? "" : more > 0 ? "more" : "less";
         return cells.row;
     }
 
@@ -71,20 +80,20 @@ export class Instant {
         const bands = model.bandsAt(change).slice();
         const b = state.pinB === null ? null : model.state(state.pinB);
         const bandsB = b && model.bandsAt(state.pinB).slice();
-        const isPeak = change === model.peak;
-        this.title.textContent = `${state.hover !== null ? "At" : "A:"} ${format.time(now.t_ns, this.resolution(state))}${isPeak ? " · peak" : ""}`;
+        const later = b && b.change < change ? -1 : 1; // what the later moment has more
+        this.title.textContent = `${state.hover !== null ? "At" : "A:"} ${format.time(now.t_ns, this.resolution(state))}${nameOf(model, change)}`;
         this.step.textContent = `${now.step ? `step ${format.count(now.step)}` : "before step 1"}, `;
         this.phase.textContent = now.phase;
         this.phase.dataset.term = phaseTerm(now.phase);
         this.event.textContent = ` · event ${format.count(now.event)}${now.partial ? " · not examined: more was alive than is shown" : ""}`;
-        clear(this.head, el("th", { scope: "col" }, model.by), el("th", { scope: "col" }, "bytes"), el("th", { scope: "col" }, b ? (state.hover !== null ? "B − here" : "B − A") : "of in use"));
+        clear(this.head, el("th", { scope: "col" }, model.by), el("th", { scope: "col" }, "bytes"), el("th", { scope: "col" }, b ? differenceOf(later, state.hover !== null ? "here" : "A") : "of in use"));
         keep(this.body, [...model.bands].reverse().filter(({ ever }) => ever)
-            .map(({ name, label, index }) => this.put(name, label, bands[index], now.used_bytes, bandsB && bandsB[index])));
+            .map(({ name, label, index }) => this.put(name, label, bands[index], now.used_bytes, bandsB && bandsB[index], later)));
         for (const row of this.body.children)
             row.classList.toggle("lit", state.highlight !== null && row === this.rows.get(state.highlight)?.row);
-        const put = (label, bytes, before) => this.put("", label, bytes, 0, before ?? null);
+        const put = (label, bytes, before) => this.put("", label, bytes, 0, before ?? null, later);
         const apart = (...names) => model.categories.flatMap(({ name, label }, c) => (names.includes(name) && model.ever(c)
-            ? [this.put(name, label, now.categories[c], 0, b && b.categories[c])] : []));
+            ? [this.put(name, label, now.categories[c], 0, b && b.categories[c], later)] : []));
         keep(this.foot, [put("in use", now.used_bytes, b && b.used_bytes), ...apart("cached", "context"),
             put("from driver", now.driver_bytes, b && b.driver_bytes),
             model.device.total_bytes ? put("GPU size", model.device.total_bytes, null) : null, ...apart("host_pinned")].filter(Boolean));

@@ -211,7 +211,7 @@ class Page {
         byId("compare").addEventListener("click", () => this.toggleB());
         byId("help-button").addEventListener("click", () => this.help());
         byId("theme").addEventListener("click", () => {
-            const order = ["auto", "light", "dark"];
+            const order = matchMedia("(prefers-color-scheme: dark)").matches ? ["auto", "light", "dark"] : ["auto", "dark", "light"];
             store.set({ theme: order[(order.indexOf(store.get().theme) + 1) % 3] });
         });
         byId("patterns").addEventListener("click", () => store.set({ patterns: !store.get().patterns }));
@@ -251,6 +251,8 @@ class Page {
         } else {
             this.store.set({ ...asked.patch, ...applyFragment(asked, this.model) });
         }
+        if (document.body.scrollHeight > window.innerHeight) // a narrow page: what was opened may be below
+            byId("tabs").scrollIntoView();
     }
 
     showControls(state) {

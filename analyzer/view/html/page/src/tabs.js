@@ -61,6 +61,8 @@ export class Tabs {
             const root = el("section", { role: "tabpanel", id: `panel-${part.id}`, "aria-labelledby": `tab-${part.id}`, tabindex: "0", class: `part part-${part.id}` });
             clear(this.panels, root);
             this.open = { part, root, view: this.make(part, root) };
+            const { parentElement: list, offsetLeft, offsetWidth } = this.buttons[this.parts.indexOf(part)];
+            list.scrollLeft = Math.max(offsetLeft + offsetWidth - list.clientWidth, Math.min(list.scrollLeft, offsetLeft));
             this.cost = 0;
         }
         this.refresh(state);

@@ -8,7 +8,7 @@ import { documentPart, emptyState, showButton, card, factList } from "./findings
 /* It has a base of its own: what is reserved. */
 function unused(unused, format) {
     return card({
-        heading: "Reserved but unused at the peak",
+        heading: "In empty segments at the peak",
         figure: `${format.bytes(unused.bytes)} · ${format.percent(unused.share, 1)} of what is reserved`
     },
                 factList([["How", unused.remedy ? name(`${unused.remedy} returns it to the GPU`) : null]]));
@@ -41,8 +41,10 @@ function whatIf(advice, tried, context) {
 
 function draw(root, document, context) {
     const { format, model } = context, device = deviceOf(document, model), advice = device?.advice || [];
+    const failed = model.trace.failed_requests.some((one) => one.device === model.device.index);
     if (!advice.length)
-        root.append(emptyState("No suggestion would lower the peak by 1 % or more."));
+        root.append(emptyState(`No suggestion would lower the peak by 1 % or more.${failed ? " What to do about the failed request is in the tab OOM." : ""}`,
+            failed ? h("button", { type: "button", onclick: () => context.store.set({ tab: "oom" }) }, "Open OOM") : null));
     if (device?.reserved_unused)
         root.append(unused(device.reserved_unused, format));
     if (!advice.length)

@@ -66,8 +66,8 @@ function gatherer(scene, store, ready) {
 function summary(scene) {
     const { format, found, picture } = scene, { seen, unseen } = found;
     const singles = picture.bands.filter((band) => band.allocation >= 0).length;
-    const low = seen > singles ? `, ${format.count(seen - singles)} too small to draw are summed on top` : "";
-    const text = found.single ? `${format.count(singles)} blocks, each drawn${low}`
+    const low = seen > singles ? `, ${format.count(seen - singles)} smaller ones are one bar on top` : "";
+    const text = found.single ? `${format.count(singles)} blocks are drawn${low}`
                               : `${format.count(seen)} blocks as ${
                                     format.count(picture.bands.length)} bands of similar blocks: zoom in to see each`;
     return `${text}${unseen ? `; ${format.count(unseen)} too short-lived to draw` : ""}.`;

@@ -68,3 +68,11 @@ export function createCanvas(attributes, draw) {
     }
     return self;
 }
+
+/** A text that fits into so many pixels: its end is cut. */
+export function fitted(pen, text, room) {
+    let letters = text.length;
+    while (letters > 1 && pen.measureText(letters < text.length ? `${text.slice(0, letters)}…` : text).width > room)
+        letters--;
+    return letters < text.length ? `${text.slice(0, letters)}…` : text;
+}

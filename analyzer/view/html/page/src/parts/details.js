@@ -2,6 +2,7 @@
 import { h, name, clear, swatch, visible } from "../dom.js";
 import { NEVER, frameName, isPython, sourcesOf, tellingFrames, categoryLabel } from "./view.js";
 import { explained, phaseTerm } from "../terms.js";
+import { shortPlace } from "../format.js";
 import { factList } from "./findings.js";
 import { blockEntry, ownersOf, stacksName } from "./groups.js";
 
@@ -102,7 +103,7 @@ export function createDetails(context, hint, more = []) {
                 return empty();
             const { klass } = entry, { place } = klass;
             const parts = [
-                h("h3", {}, name(klass.owner || (place && place.name) || klass.kind)),
+                h("h3", {}, name(klass.owner || (place && shortPlace(place.name)) || klass.kind)),
                 group && group.blocks > entry.blocks
                     ? h("p", { class: "vp-muted" }, `Of ${context.format.bytes(group.bytes)} in ${
                           context.format.count(group.blocks)} blocks, this is what made most:`)

@@ -33,8 +33,8 @@ export function documentPart(read, absent, draw) {
     };
 }
 
-export function emptyState(text) {
-    return h("p", { class: "vp-nothing" }, text);
+export function emptyState(text, more = null) {
+    return h("p", { class: "vp-nothing" }, text, more && " ", more);
 }
 
 export function showButton(context, where, text = "Show in timeline") {

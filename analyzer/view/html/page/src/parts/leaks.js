@@ -71,7 +71,7 @@ function leakCard(context, leak) {
       ["Since", `step ${format.count(leak.since_step)}`],
       ["Now", leak.leak ? `${format.bytes(leak.bytes)} in ${format.count(leak.blocks)} ${plural(leak.blocks, "allocation")}` : `${format.bytes(leak.bytes)} reserved but unused`],
       ["Out of memory", leak.forecast_step ? `at about ${forecastText(context.model, leak.forecast_step)}` : null],
-      ["Category", h("span", {}, swatch(leak.category), categoryLabel(context.model, leak.category))],
+      [leak.parts?.some(({ category }) => category !== leak.category) ? "Mostly" : "Category", h("span", {}, swatch(leak.category), categoryLabel(context.model, leak.category))],
       ["Owner", leak.owner ? name(leak.owner) : null], ["Module", leak.module ? name(leak.module) : null],
       ["Held by", holder(context, leak) ?? (leak.holder_unknown ? name(leak.holder_unknown, "vp-wrap") : null)],
       ["Known as", leak.known_as ? [name(leak.known_as.first), " … ", name(leak.known_as.last), `, ${format.count(leak.known_as.blocks)} of its allocations`] : null],

@@ -55,7 +55,7 @@ function causeCards(context, { causes = [] }) {
             ["Remedy", h("strong", {}, name(cause.remedy, "vp-wrap"))],
             ["Held by", cause.holder ? name(cause.holder, "vp-wrap") : null],
             ["Allocated at", cause.line ? codePlace(cause.line.file, cause.line.line, cause.line.function) ?? name(cause.line.function) : null],
-            ["Without it", cause.suffices ? "the request would have succeeded" : null],
+            ["Without these bytes", cause.suffices ? "the request would have succeeded" : null],
             ["Examined", name(cause.examined, "vp-wrap")]
         ])));
 }

@@ -2,7 +2,7 @@
 import { APART } from "../model.js";
 import { h, name, slider, visible } from "../dom.js";
 import { outliersOf, processOf, traceName } from "../chips.js";
-import { createCanvas } from "./canvas.js";
+import { createCanvas, fitted } from "./canvas.js";
 import { column, createTable, smallTable } from "./table.js";
 import { emptyState } from "./findings.js";
 import { greatest } from "../greatest.js";
@@ -18,7 +18,7 @@ export function usedOf(overview) {
 }
 
 /**
- * The most that the driver gave, without the context: that is what the card had in use when the process came to it, with what
+ * The most that the driver gave, without the context: that is what the GPU had in use when the process came to it, with what
  * other ranks had.
  */
 export function mostGiven({ driver_bytes: driver, categories }) {
@@ -99,7 +99,7 @@ function strip(context, rows, most, room, open) {
                 return;
             taken[side].push(y);
             pen.fillStyle = colours.css(row.what ? "--alarm" : "--muted");
-            pen.fillText(text, x, y, side === "left" ? LEFT - 10 : right() - 10);
+            pen.fillText(fitted(pen, text, side === "left" ? LEFT - 10 : right() - 10), x, y);
         };
         const found = rows.map((row, i) => [row, i]).sort(([a], [b]) => Number(Boolean(b.what)) - Number(Boolean(a.what)));
         for (const [row, i] of found) {

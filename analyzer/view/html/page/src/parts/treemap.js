@@ -26,13 +26,13 @@ function layout(picked, way, width, height) {
 
 /** options: { context, title(node), sizeOf(node), sign(node): a class instead of the category's colour, shares: whether these are told,
  * chosen(node), hover(node | null), narrowed(): another node is on top, empty }
- * -> { element, crumbs, show(tree, compare), draw(way), top() }. `compare`: differences to B are shown. */
+ * -> { element, crumbs, show(tree, compare), draw(way), top() }. `compare`: differences are shown: 1 = B − A, -1 = A − B, 0 = none. */
 export function createTreemap(options) {
     const { format, announce } = options.context, { title: titleOf, sizeOf } = options;
     const box = h("div",
         { class: "vp-tree", role: "group", "aria-label": "Sizes. Arrow keys move, Enter narrows, Backspace widens." });
     const crumbs = createCrumbs("Narrowed to", titleOf, go);
-    let tree = null, top = null, way = "treemap", compare = false;
+    let tree = null, top = null, way = "treemap", compare = 0;
     roving(box, () => [...box.children]);
     onKeys(box, () => ({ Backspace: () => go(top.parent ?? top) }));
     box.addEventListener("pointerleave", () => options.hover(null));
@@ -59,7 +59,7 @@ export function createTreemap(options) {
         const { node, rest } = tile.data, width = tile.x1 - tile.x0, height = tile.y1 - tile.y0;
         const title = node ? titleOf(node) : `… ${format.count(rest.length)} more`;
         const bytes = rest ? rest.reduce((sum, one) => sum + one.bytes, 0) : node.bytes;
-        const change = node?.change ?? (node && compare ? node.b - node.bytes : null);
+        const change = node?.change ?? (node && compare ? compare * (node.b - node.bytes) : null);
         const each = node?.count ? eachText(format, node) : "";
         const size = change === null ? each || format.bytes(bytes) : format.change(change);
         const shown = node || tile.data.parent, { category } = shown;
@@ -113,7 +113,7 @@ export function createTreemap(options) {
         crumbs: crumbs.element,
         draw,
         top: () => top,
-        show(next, compared = false) {
+        show(next, compared = 0) {
             [tree, top, compare] = [next, placeIn(next, top), compared];
             draw();
         },

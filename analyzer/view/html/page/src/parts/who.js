@@ -1,5 +1,5 @@
 // Who holds the memory at an instant: a tree by category, module, owner and line, and a table beside it.
-import { h, name, clear, toggle, select } from "../dom.js";
+import { h, name, clear, toggle, select, visible } from "../dom.js";
 import { instantOf, momentText, categoryLabel, bytesOf, UNNAMED } from "./view.js";
 import { WAYS, aliveByClass, groupBy, blockRows, compare, mostly, treeOf, within, stackName } from "./groups.js";
 import { eachText, foldModules, foldNames } from "./fold.js";
@@ -59,12 +59,12 @@ export function create(root, context) {
         const title = WAYS.find(([id]) => id === by)[1].replace(/^./, (letter) => letter.toUpperCase());
         const list = [by === "category" ? categoryColumn(context, title, (row) => row.name)
             : column("name", title, "name", (row) => (row.itself ? `${row.name} itself` : row.name || UNNAMED[by] || ""),
-                { cell: by === "owner" ? ownerCell : null })];
+                { cell: { owner: ownerCell, line: lineCell }[by] ?? null })];
         list.push(
             column("bytes", compared ? "A" : "Bytes", "bytes", (row) => (compared ? row.a : row.bytes), { sum: true }));
         if (compared)
             list.push(column("b", "B", "bytes", (row) => row.b, { sum: true }),
-                column("change", "B − A", "change", (row) => row.change, { sum: true }));
+                column("change", sign() < 0 ? "A − B" : "B − A", "change", (row) => sign() * row.change, { sum: true }));
         else
             list.push(column("share", at === model.peak ? "of peak" : "of in use", "share",
                 (row) => (whole ? row.bytes / whole : null), { sum: true }));
@@ -84,6 +84,15 @@ export function create(root, context) {
     function ownerCell(row) {
         const what = [row.part?.dtype, row.part?.shape].filter(Boolean).join(" ");
         return h("span", {}, name(row.name || UNNAMED.owner), what ? h("span", { class: "vp-muted" }, " ", name(what)) : null);
+    }
+
+    function lineCell(row) {
+        return h("span", { title: visible(row.name) }, visible(format.shortPlace(row.name)));
+    }
+
+    // Differences are what the later moment has more.
+    function sign() {
+        return second < at ? -1 : 1;
     }
 
     function wholeBytes() {
@@ -123,7 +132,7 @@ export function create(root, context) {
         store.set({ highlight: node && node.category ? node.category : null });
         if (!node)
             return void (hint.textContent = "");
-        const change = second === null ? "" : ` · ${format.change(node.b - node.bytes)} to B`;
+        const change = second === null ? "" : ` · ${sign() < 0 ? "A − B" : "B − A"}: ${format.change(sign() * (node.b - node.bytes))}`;
         clear(hint).append(h("span", {}, name(titleOf(context, node), "vp-short"),
             ` ${format.bytes(node.bytes)} (${format.exact(node.bytes)}) · ${format.percent(node.bytes, tree.bytes)} · ${
                 format.count(node.blocks)} block${node.blocks === 1 ? "" : "s"}${node.count ? ` · ${eachText(format, node)}` : ""}${change}`,
@@ -137,7 +146,7 @@ export function create(root, context) {
         if (second !== null) {
             const other = entriesB.reduce((sum, entry) => sum + entry.bytes, 0);
             heading.append(`; B: ${format.bytes(other)} ${momentText(context, second)}, `,
-                h("strong", {}, format.change(other - used)));
+                `${sign() < 0 ? "A − B" : "B − A"}: `, h("strong", {}, format.change(sign() * (other - used))));
         }
         const unused = ["cached", "context"].map((category) => [category, bytesOf(model, state, category)]).filter(([,
             bytes]) => bytes);
@@ -157,7 +166,7 @@ export function create(root, context) {
             entriesB = second === null ? null : aliveByClass(model, second);
             tree = treeOf(entriesA, entriesB);
             drawHeading();
-            map.show(tree, second !== null);
+            map.show(tree, second === null ? 0 : sign());
             refreshTable(newly);
         }
         if (typeof state.filter === "string" && state.filter !== table.searchBox.value)
