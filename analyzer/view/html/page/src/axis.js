@@ -8,7 +8,7 @@ import * as format from "./format.js";
 
 export const AXES = ["time", "event", "step"];
 
-export function timeTicks(lo, hi, most) {
+function timeTicks(lo, hi, most) {
     const found = format.ticks(lo, hi, most);
     const step = found.length > 1 ? found[1] - found[0] : 1e9;
     return found.map((x) => ({ x, text: hi < 1e9 ? `${Number((x / 1e6).toFixed(6))} ms` : format.seconds(x, step) }));
@@ -22,9 +22,7 @@ export function timeAxis(model) {
         gaps: { from: model.gaps.t_ns, to: model.gaps.end_ns },
         runAt: (x) => above(model.phases.t_ns, x) - 1,
         stepBegin: (i) => model.steps[i].t_ns,
-        ticks(lo, hi, most) {
-            return timeTicks(lo, hi, most);
-        },
+        ticks: timeTicks,
     };
 }
 
@@ -36,9 +34,7 @@ export function eventAxis(model) {
         gaps: { from: model.gaps.first_event, to: model.gaps.end_event },
         runAt: (x) => model.phaseRun(Math.floor(x)),
         stepBegin: (i) => model.steps[i].first_event,
-        ticks(lo, hi, most) {
-            return format.ticks(lo, hi, most, 1).map((x) => ({ x, text: format.count(x) }));
-        },
+        ticks: (lo, hi, most) => format.ticks(lo, hi, most, 1).map((x) => ({ x, text: format.count(x) })),
     };
 }
 

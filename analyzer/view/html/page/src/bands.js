@@ -3,6 +3,7 @@
 
 import { visible } from "./dom.js";
 import { run } from "./data.js";
+import { made } from "./made.js";
 import { labelOf, ownersOf } from "./parts/groups.js";
 import { pathOf } from "./parts/stacks.js";
 import { categoryLabel, frameName, isUsed, UNNAMED, wordsOf } from "./parts/view.js";
@@ -115,10 +116,7 @@ function sourceOf(model, by, bands, table, before) {
     return Object.assign(Object.create(model), {
         by, bands, bandsAt, found: bands[0].name === FOUND ? bands[0] : null, driverAt: width - 2, cachedAt: width - 1,
         picture(...asked) {
-            const known = model.picture(...asked);
-            if (!pictures.has(known))
-                pictures.set(known, parted(known));
-            return pictures.get(known);
+            return made(pictures, model.picture(...asked), parted);
         },
     });
 }
@@ -176,7 +174,7 @@ export class Bands {
         const { model, known, store } = this;
         if (!known.has(by)) {
             const names = new Map();
-            const table = tableOf(model, by, (name) => names.set(name, names.get(name) ?? names.size).get(name));
+            const table = tableOf(model, by, (name) => made(names, name, () => names.size));
             table.width = names.size;
             const { most } = await sliced(walk(model, table, 0, model.changes - 1));
             known.set(by, { table, most, names: [...names.keys()], order: [...names.values()].sort((a, b) => most[b] - most[a] || a - b) });

@@ -1,6 +1,8 @@
 // One colour per category, the terminal's hues (analyzer/view/text/print.c), for a light and a dark page.
 // tests/page/colours.test.mjs holds them to their contrast, and apart for those who see fewer colours.
 
+import { made } from "./made.js";
+
 export const COLOURS = {
     light: {
         parameter: "#0066c4", buffer: "#4594e0", optimizer_state: "#7a2aa5", gradient: "#dc7910", input: "#00838f", activation: "#2a6f35",
@@ -38,8 +40,10 @@ export const BANDS = {
 };
 const ORDERED = [...Object.keys(COLOURS.light), ...Object.keys(BANDS)];
 
-export function luminance(colour) {
-    const [r, g, b] = [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16) / 255)
+const channels = (colour) => [1, 3, 5].map((at) => parseInt(colour.slice(at, at + 2), 16));
+
+function luminance(colour) {
+    const [r, g, b] = channels(colour).map((c) => c / 255)
         .map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4));
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 }
@@ -54,14 +58,14 @@ export function inkOn(colour) {
 }
 
 function mix(colour, other, share) {
-    const part = (at) => Math.round(parseInt(colour.slice(at, at + 2), 16) * (1 - share) + parseInt(other.slice(at, at + 2), 16) * share);
-    return `#${[1, 3, 5].map((at) => part(at).toString(16).padStart(2, "0")).join("")}`;
+    const to = channels(other);
+    return `#${channels(colour).map((c, i) => Math.round(c * (1 - share) + to[i] * share).toString(16).padStart(2, "0")).join("")}`;
 }
 
 /** A colour as a point of an image (ABGR). */
 export function colourWord(colour) {
-    const part = (at) => parseInt(colour.slice(at, at + 2), 16);
-    return (0xff000000 | part(5) << 16 | part(3) << 8 | part(1)) >>> 0;
+    const [r, g, b] = channels(colour);
+    return (0xff000000 | b << 16 | g << 8 | r) >>> 0;
 }
 
 export class Colours {
@@ -92,20 +96,16 @@ export class Colours {
     }
 
     css(variable) {
-        if (!this.variables.has(variable))
-            this.variables.set(variable, getComputedStyle(this.root).getPropertyValue(variable).trim());
-        return this.variables.get(variable);
+        return made(this.variables, variable, () => getComputedStyle(this.root).getPropertyValue(variable).trim());
     }
 
     // 64 colours as bytes of an image (ABGR), row by row.
     tile(category, patterned, faded) {
-        const key = `${category} ${patterned} ${faded}`;
-        if (!this.patterns.has(key)) {
+        return made(this.patterns, `${category} ${patterned} ${faded}`, () => {
             const base = faded ? mix(this.of(category), this.css("--bg"), 0.5) : this.of(category);
             const mark = mix(base, inkOn(base), 0.45);
             const marked = PATTERNS[BANDS[category] ?? category] ?? PATTERNS.unknown;
-            this.patterns.set(key, Uint32Array.from({ length: 64 }, (_, i) => colourWord(patterned && marked(i & 7, i >> 3) ? mark : base)));
-        }
-        return this.patterns.get(key);
+            return Uint32Array.from({ length: 64 }, (_, i) => colourWord(patterned && marked(i & 7, i >> 3) ? mark : base));
+        });
     }
 }

@@ -9,19 +9,24 @@ function fixed(value, digits) {
     return tie && /[13579]$/.test(text) ? (Number(text) - Math.sign(value) * 10 ** -digits).toFixed(digits) : text;
 }
 
+// A size in the unit in which it is less than `most`, but for the first, which has less than 1024.
+function inUnit(size, most) {
+    let unit = 0;
+    let scaled = size;
+    while (scaled >= (unit ? most : 1024) && unit + 1 < UNITS.length) {
+        scaled /= 1024;
+        unit++;
+    }
+    return [scaled, UNITS[unit]];
+}
+
 export function bytes(value) {
     const size = Math.abs(value);
     if (size < 1024)
         return `${value < 0 ? "−" : ""}${Math.round(size)} B`;
-    let unit = 0;
-    let scaled = size;
-    // 1023.6 MiB would print as 1024 MiB: it is 1.00 GiB.
-    while (scaled >= (unit ? 1023.5 : 1024) && unit + 1 < UNITS.length) {
-        scaled /= 1024;
-        unit++;
-    }
+    const [scaled, unit] = inUnit(size, 1023.5); // 1023.6 MiB would print as 1024 MiB: it is 1.00 GiB
     const digits = Number.isInteger(scaled) || scaled >= 99.95 ? 0 : scaled >= 9.995 ? 1 : 2;
-    return `${value < 0 ? "−" : ""}${fixed(scaled, digits)} ${UNITS[unit]}`;
+    return `${value < 0 ? "−" : ""}${fixed(scaled, digits)} ${unit}`;
 }
 
 export function count(value) {
@@ -112,13 +117,8 @@ export function byteTicks(high, most) {
 }
 
 export function byteTick(value) {
-    let unit = 0;
-    let scaled = value;
-    while (scaled >= 1024 && unit + 1 < UNITS.length) {
-        scaled /= 1024;
-        unit++;
-    }
-    return value ? `${Number(fixed(scaled, 2))} ${UNITS[unit]}` : "0";
+    const [scaled, unit] = inUnit(value, 1024);
+    return value ? `${Number(fixed(scaled, 2))} ${unit}` : "0";
 }
 
 // Round steps of 1, 2, 5 · 10^n within low..high; at least `least`.

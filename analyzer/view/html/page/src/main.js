@@ -16,7 +16,7 @@ import { parts } from "./parts.js";
 import { Preview } from "./preview.js";
 import { openReader, serve } from "./reader.js";
 import { Room } from "./room.js";
-import { applyFragment, fromFragment, Store, toFragment } from "./state.js";
+import { applyFragment, clampZoom, fromFragment, Store, toFragment } from "./state.js";
 import { Tabs } from "./tabs.js";
 import { Timeline } from "./timeline.js";
 import { explain, glossary } from "./terms.js";
@@ -105,7 +105,7 @@ class Page {
         this.bands.open(this.model);
         const context = {
             store: this.store, model: this.model, names: data.names, format, colours: this.colours, announce: (text) => this.announce(text),
-            axis: () => this.model.axis(this.store.get().axis), goTo: (change, tab) => this.goTo(change, tab),
+            axis: () => this.model.axis(this.store.get().axis),
         };
         this.tabs.renew(context);
         this.update(this.store.get(), new Set(["zoom", "pinA", "axis"]));
@@ -223,16 +223,12 @@ class Page {
             input.addEventListener("change", () => this.setAxis(input.value));
         matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.redraw());
         addEventListener("hashchange", () => this.follow());
-        addEventListener("beforeprint", () => {
-            this.printing = true;
-            this.timeline.forPaper(true);
-            this.redraw();
-        });
-        addEventListener("afterprint", () => {
-            this.printing = false;
-            this.timeline.forPaper(false);
-            this.redraw();
-        });
+        for (const event of ["beforeprint", "afterprint"])
+            addEventListener(event, () => {
+                this.printing = event === "beforeprint";
+                this.timeline.forPaper(this.printing);
+                this.redraw();
+            });
         clear(byId("help-keys"), ...[...KEYS, ...MOUSE].map(({ shown, about }) => el("tr", {}, el("th", { scope: "row" }, el("kbd", {}, shown)), el("td", {}, about))));
         clear(byId("help-terms"), ...glossary().map(([term, text]) => [el("dt", {}, term), el("dd", {}, text)]));
         this.showControls(store.get());
@@ -293,13 +289,7 @@ class Page {
         const [lo, hi] = this.store.get().zoom;
         const x = axis.of(change);
         if (x < lo || x > hi)
-            this.store.set({ zoom: [Math.max(axis.lo, Math.min(axis.hi - (hi - lo), x - (hi - lo) / 2)), Math.max(axis.lo + hi - lo, Math.min(axis.hi, x + (hi - lo) / 2))] });
-    }
-
-    goTo(change, tab) {
-        this.pin(change);
-        if (tab)
-            this.store.set({ tab });
+            this.store.set({ zoom: clampZoom(axis, x - (hi - lo) / 2, x + (hi - lo) / 2) });
     }
 
     move(by) {

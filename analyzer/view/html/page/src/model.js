@@ -3,6 +3,7 @@
 import { above, Largest, measure, Walker } from "./walk.js";
 import { eventAxis, stepAxis, timeAxis } from "./axis.js";
 import { Gaps } from "./gaps.js";
+import { made } from "./made.js";
 import { Names } from "./names.js";
 import { rowsOf } from "./data.js";
 import { runsOf } from "./whatif.js";
@@ -73,9 +74,7 @@ export class TraceData {
     document(name, blob) {
         if (!blob)
             return Promise.resolve(null);
-        if (!this.documents.has(name))
-            this.documents.set(name, this.readText(blob, name).then(JSON.parse));
-        return this.documents.get(name);
+        return made(this.documents, name, () => this.readText(blob, name).then(JSON.parse));
     }
 }
 
@@ -166,8 +165,8 @@ export class Model {
 
     // ---- States ----
 
-    describe(change, vector) {
-        const width = this.categories.length;
+    state(at) {
+        const change = Math.min(at, this.changes - 1), vector = this.walker.to(change), width = this.categories.length;
         let used = 0;
         for (const c of this.stacked)
             used += vector[c];
@@ -179,16 +178,11 @@ export class Model {
         };
     }
 
-    state(change) {
-        return this.describe(change, this.walker.to(Math.min(change, this.changes - 1)));
-    }
-
     // Whether a category has bytes at any moment.
     ever(c) {
         const { sums, table, device, categories } = this;
         return sums.allocated[sums.bins * table.width + c] > 0 || Boolean(device.overview.categories[categories[c].name]?.some(Boolean));
     }
-
 
     // Bytes allocated by category in changes from..to.
     allocated(from, to) {

@@ -1,6 +1,7 @@
 // Names of a trace: who made each class of allocations, with every reference followed.
 
 import { rowsOf } from "./data.js";
+import { made } from "./made.js";
 
 export class Names {
     // `tables`: those that classes refer to; `sources`: { file: { line: text } }
@@ -10,11 +11,8 @@ export class Names {
         const { stack, frame } = tables.stacks;
         this.sources = sources;
         this.stacks = new Map();
-        for (let i = 0; i < stack.length; i++) {
-            if (!this.stacks.has(stack[i]))
-                this.stacks.set(stack[i], []);
-            this.stacks.get(stack[i]).push(frames.get(frame[i]));
-        }
+        for (let i = 0; i < stack.length; i++)
+            made(this.stacks, stack[i], () => []).push(frames.get(frame[i]));
         this.savings = tables.savings; // of advice
         this.tensors = rows("tensors");
         this.classes = rows("classes").map((row) => this.classOf(row));

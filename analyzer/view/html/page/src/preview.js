@@ -1,6 +1,6 @@
 // What can be drawn before the columns are read: the overview that stands in the page's head.
 
-import { timeTicks } from "./axis.js";
+import { timeAxis } from "./axis.js";
 import { stackedOf } from "./model.js";
 
 export class Preview {
@@ -13,10 +13,8 @@ export class Preview {
         this.cachedAt = this.categories.findIndex(({ name }) => name === "cached");
         this.steps = [];
         this.isPreview = true;
-        this.time = {
-            name: "time", title: "time", lo: 0, hi: Math.max(1, this.trace.duration_ns), least: 1000, of: () => 0, changeAt: () => -1, runAt: () => -1, gaps: { from: [], to: [] },
-            ticks: timeTicks,
-        };
+        const none = { t_ns: [], end_ns: [] };
+        this.time = timeAxis({ trace: this.trace, gaps: none, phases: none, steps: [], timeOf: () => 0, changeAtTime: () => -1 });
     }
 
     axis() {

@@ -5,7 +5,7 @@ import * as format from "./format.js";
 import { drawGrowth, growthOf } from "./growing.js";
 import { drawLanes, drawMarks, LANE, line, termAt, termOf } from "./lanes.js";
 import { bandAt, heights, labelPlaces, paintBands } from "./paint.js";
-import { penOf } from "./parts/canvas.js";
+import { addSteps, penOf } from "./parts/canvas.js";
 import { followPointer } from "./pointer.js";
 import { clampZoom } from "./state.js";
 import { hush, tell } from "./terms.js";
@@ -220,13 +220,8 @@ export class Timeline {
         context.strokeStyle = this.colours.css("--muted");
         context.lineWidth = 1.25;
         context.beginPath();
-        for (let column = 0; column < picture.count; column++) {
-            const x = area.left + column * wide;
-            const bytes = this.nearer(picture.vectors[column * picture.width + source.driverAt]);
-            const y = area.top + area.height * (1 - bytes / scale);
-            context.lineTo(x, y);
-            context.lineTo(x + wide, y);
-        }
+        addSteps(context, picture.count, (column) => area.left + column * wide,
+            (column) => this.toY(this.nearer(picture.vectors[column * picture.width + source.driverAt])));
         context.stroke();
         context.lineWidth = 1;
     }

@@ -5,6 +5,7 @@ import { above, Largest } from "./walk.js";
 import * as format from "./format.js";
 import { greatest } from "./greatest.js";
 import { line } from "./lanes.js";
+import { made } from "./made.js";
 
 /** Numbers of advice, in groups that share no memory: what groups save adds up. Within a group several may free the same
  * bytes, so at each moment only the advice that saves most counts. `advice`: [{same: [number…]}…]. */
@@ -22,13 +23,9 @@ export function groupsOf(ticked, advice) {
 // The changes from which on each advice saves other bytes, and these.
 function rowsOfAdvice({ names, device, columns }) {
     const { savings } = names, advice = new Map();
-    for (let i = 0; i < (savings?.rows ?? 0); i++) {
-        if (savings.device[i] !== device.index)
-            continue;
-        if (!advice.has(savings.advice[i]))
-            advice.set(savings.advice[i], []);
-        advice.get(savings.advice[i]).push([above(columns.event, savings.event[i] - 1), savings.bytes[i]]);
-    }
+    for (let i = 0; i < (savings?.rows ?? 0); i++)
+        if (savings.device[i] === device.index)
+            made(advice, savings.advice[i], () => []).push([above(columns.event, savings.event[i] - 1), savings.bytes[i]]);
     return advice;
 }
 

@@ -4,6 +4,7 @@
 //   at (change), chosen, hovered (band or null), highlight (category or null),
 //   once gathered: samples, gathered: [lo, hi], found, picture: {bands, level, most}, places }
 import { hatch } from "../gaps.js";
+import { addSteps } from "./canvas.js";
 import { NEVER, categoryLabel } from "./view.js";
 import { MOST_BLOCKS, bandAt, columnAt, offsetOf } from "./blocks_layout.js";
 
@@ -120,17 +121,9 @@ const fade =
 /* The upper border of a band of many blocks, where it is high enough to have one. */
 function strokeTop(pen, scene, band) {
     const least = (3 / plotHeight(scene)) * scene.picture.most;
-    let drawing = false;
     pen.beginPath();
-    for (let column = 0; column < band.until; column++) {
-        const high = band.heights[column] > least,
-              y = high ? yOf(scene, band.bottom[column] + band.heights[column]) : 0;
-        if (high)
-            pen[drawing ? "lineTo" : "moveTo"](columnX(scene, column), y);
-        if (high)
-            pen.lineTo(columnX(scene, column + 1), y);
-        drawing = high;
-    }
+    addSteps(pen, band.until, (column) => columnX(scene, column),
+        (column) => (band.heights[column] > least ? yOf(scene, band.bottom[column] + band.heights[column]) : NaN));
     pen.stroke();
 }
 

@@ -3,6 +3,7 @@
 // A block is seen in columns [first, until): those whose sampled change it is alive at. What lives between two
 // samples is counted, not drawn. Up to MOST_BLOCKS are kept singly; bytes are summed by class in any case.
 import { above, firstThat } from "../walk.js";
+import { made } from "../made.js";
 
 export const MOST_BLOCKS = 20000; // that are drawn one by one
 const MOST_CELLS = 6e6;           // columns of all single blocks together
@@ -28,12 +29,7 @@ export async function gather(model, samples, keep, pause) {
     if (!columns)
         return found;
 
-    const sums = (map, key) => {
-        let sum = map.get(key);
-        if (!sum)
-            map.set(key, sum = { area: 0, blocks: 0, largest: 0, delta: new Float64Array(columns + 1) });
-        return sum;
-    };
+    const sums = (map, key) => made(map, key, () => ({ area: 0, blocks: 0, largest: 0, delta: new Float64Array(columns + 1) }));
     const see = (i, first) => {
         const behind = columnAt(samples, model.end[i]);
         if (behind <= first)
@@ -86,12 +82,10 @@ function stackBlocks(model, found, least) {
               until = spans.until[n];
         const klass = model.classes[model.klass[allocation]];
         if (bytes < least) {
-            const rest = small.get(klass.category) ||
-                { category: klass.category, blocks: 0, heights: new Float64Array(columns) };
+            const rest = made(small, klass.category, (category) => ({ category, blocks: 0, heights: new Float64Array(columns) }));
             rest.blocks++;
             for (let c = first; c < until; c++)
                 rest.heights[c] += bytes;
-            small.set(klass.category, rest);
             continue;
         }
         const bottom = level.slice(first, until);
@@ -131,11 +125,9 @@ function stackClasses(model, found) {
     const classes = [...found.classes].sort((a, b) => b[1].area - a[1].area);
     const addRest = (category, sum) => {
         const heights = running(sum.delta, columns),
-              band = rest.get(category) || { category, blocks: 0, classes: 0, heights: new Float64Array(columns) };
+              band = made(rest, category, () => ({ category, blocks: 0, heights: new Float64Array(columns) }));
         band.blocks += sum.blocks;
-        band.classes++;
         heights.forEach((value, c) => { band.heights[c] += value; });
-        rest.set(category, band);
     };
     classes.slice(300).forEach(([index, sum]) => addRest(model.classes[index].category, sum));
     for (const [category, sum] of found.others)

@@ -12,6 +12,38 @@ export function penOf(element) {
     return pen;
 }
 
+/** Adds to a path a line in steps: each of `count` values, at y(i), from x(i) to x(i + 1), with a break where it is not a number. */
+export function addSteps(path, count, x, y) {
+    let before = NaN;
+    for (let i = 0; i < count; i++) {
+        const here = y(i);
+        if (!Number.isNaN(here)) {
+            path[Number.isNaN(before) ? "moveTo" : "lineTo"](x(i), here);
+            path.lineTo(x(i + 1), here);
+        }
+        before = here;
+    }
+}
+
+/** A canvas of rows of a height, which scrolls: draw(pen, width, height, top) draws what is seen from `top` on.
+ * -> canvas, and { box, rows(count), rowAt(event), reveal(row) } */
+export function createRows(high, attributes, scrolled, draw) {
+    const canvas = createCanvas({ class: "vp-mapcanvas", ...attributes }, (pen, width, height) => draw(pen, width, height, box.scrollTop));
+    const space = h("div"), seen = h("div", { class: "vp-mapsticky" }, canvas.element);
+    const box = h("div", { class: "vp-mapscroll", onscroll: canvas.redraw, ...scrolled }, seen, space);
+    return Object.assign(canvas, {
+        box,
+        rows(count) {
+            space.style.height = `${Math.max(0, count * high - box.clientHeight)}px`;
+        },
+        rowAt: (event) => Math.floor((event.clientY - canvas.element.getBoundingClientRect().top + box.scrollTop) / high),
+        reveal(row) {
+            if (row * high < box.scrollTop || (row + 1) * high > box.scrollTop + box.clientHeight)
+                box.scrollTop = row * high - box.clientHeight / 2;
+        },
+    });
+}
+
 /** draw(pen, width, height) in CSS pixels. -> { element, redraw(), width, height, destroy() } */
 export function createCanvas(attributes, draw) {
     const element = h("canvas", attributes);

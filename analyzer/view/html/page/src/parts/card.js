@@ -5,6 +5,8 @@ import { documentPart, emptyState, showButton, card, codePlace, factList } from 
 import { column, smallTable } from "./table.js";
 
 const KINDS = {
+    other: () => "other processes, or not recorded",
+    free: ({ unsure }) => `free${unsure ? ", or other processes" : ""}`,
     library: (row) => `${row.name}, for itself`,
     cached: () => "cached",
     modules: (row) => `kernels and modules${row.name ? ` of ${row.name}` : ""}`,
@@ -35,12 +37,13 @@ function title(model, row) {
     return KINDS[row.kind] ? KINDS[row.kind](row) : row.kind;
 }
 
-function tableOf(context, caption, rows, whole) {
+/** What is on a GPU: rows {kind, name, bytes}; `share`: the title of the shares of `whole`. */
+export function tableOf(context, caption, rows, whole, share = "of GPU in use", sort = null) {
     const { model, format } = context;
     return smallTable({
         context,
         caption,
-        sort: null,
+        sort,
         columns: [
             column("what", "What", "text", (row) => title(model, row), {
                 cell: (row) => h("span", {}, row.kind === "category" && row.name ? swatch(row.name) : null,
@@ -49,7 +52,7 @@ function tableOf(context, caption, rows, whole) {
             column("bytes", "Bytes", "bytes", (row) => row.bytes, {
                 cell: (row) => h("span", {}, row.bytes === null ? "unknown" : format.bytes(row.bytes))
             }),
-            whole ? column("share", "of GPU in use", "share", (row) => (row.bytes >= 0 ? row.bytes / whole : null)) : null
+            whole ? column("share", share, "share", (row) => (row.bytes >= 0 ? row.bytes / whole : null)) : null
         ].filter(Boolean)
     }, rows);
 }

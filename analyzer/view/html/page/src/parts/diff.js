@@ -4,16 +4,14 @@ import { h, name, select, visible } from "../dom.js";
 import { categoryLabel, deviceOf, openRun } from "./view.js";
 import { documentPart, emptyState } from "./findings.js";
 import { eachText, foldModules, foldNames, joined } from "./fold.js";
-import { link } from "./groups.js";
+import { link, WAYS as WHO } from "./groups.js";
 import { stepsChart } from "./diff_steps.js";
 import { categoryColumn, column, createTable } from "./table.js";
 import { createTreemap } from "./treemap.js";
 
-// The list in the document, what it is by, and the way of "Who" that shows the same.
-const WAYS = [
-    ["categories", "category", "category"], ["modules", "module", "module"], ["kinds", "module class", "class"], ["owners", "owner", "owner"],
-    ["lines", "line", "line"], ["stacks", "stack", "stack"], ["ops", "operator", "op"]
-];
+// The list in the document, what it is by, and the way of "Who" that shows the same: blocks are of one run only.
+const WAYS = WHO.filter(([id]) => id !== "block")
+    .map(([id, title]) => [id === "category" ? "categories" : `${id}s`, title, id === "kind" ? "class" : id]);
 
 /** A list of the document as nodes (fold.js): what grew, what shrank, and what is as large but of other categories; what is alike as one. */
 export function changesOf(list, way) {

@@ -1,7 +1,7 @@
 // The peaks of each step of two runs, on one axis of step numbers.
 import { h, slider } from "../dom.js";
 import { greatest } from "../greatest.js";
-import { createCanvas } from "./canvas.js";
+import { addSteps, createCanvas } from "./canvas.js";
 import { showInTimeline } from "./view.js";
 
 const LOW = 16, HIGH = 14; // below and above the picture, for its numbers
@@ -53,12 +53,7 @@ export function stepsChart(context, runs) {
             pen.lineWidth = run ? 2 : 1.5;
             pen.setLineDash(run ? [] : [4, 3]);
             pen.beginPath();
-            columns.forEach((bytes, i) => {
-                if (Number.isNaN(bytes))
-                    return;
-                pen[i && !Number.isNaN(columns[i - 1]) ? "lineTo" : "moveTo"](toX(i, columns.length), y(bytes));
-                pen.lineTo(toX(i + 1, columns.length), y(bytes));
-            });
+            addSteps(pen, columns.length, (i) => toX(i, columns.length), (i) => y(columns[i]));
             pen.stroke();
         });
         pen.fillStyle = colours.css("--muted");

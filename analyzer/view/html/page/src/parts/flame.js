@@ -3,7 +3,8 @@ import { h, clear, createCrumbs, onKeys, toggle, swatch, visible } from "../dom.
 import { categoryLabel, instantOf, momentText, sourcesOf, wordsOf } from "./view.js";
 import { aliveByClass, mostly } from "./groups.js";
 import { around, boxesOf, largestFirst, placeIn, sumOf, treeOf } from "./stacks.js";
-import { createCanvas } from "./canvas.js";
+import { createRows } from "./canvas.js";
+import { greatest } from "../greatest.js";
 
 const ROW = 18, LETTER = 6.6; // width of most, in pixels
 const LABEL = "Flame graph. Arrow keys move among frames, Enter zooms in, Escape and Backspace zoom out.";
@@ -14,14 +15,12 @@ export function create(root, context) {
 
     const heading = h("p", { class: "vp-heading" }), found = h("p", { class: "vp-heading", role: "status" });
     const crumbs = createCrumbs("Zoomed to", (node) => node.name, zoom), hint = h("p", { class: "vp-hover", "aria-hidden": "true" });
-    const canvas = createCanvas({
-        class: "vp-mapcanvas", tabindex: "0", role: "application", "aria-label": LABEL,
+    const canvas = createRows(ROW, {
+        tabindex: "0", role: "application", "aria-label": LABEL,
         onfocus: () => point(at ?? top), onpointerleave: () => point(null), onclick: (event) => zoom(under(event)?.node),
         onpointermove: (event) => point(under(event)?.node, under(event)?.rest)
-    }, draw);
+    }, {}, draw);
     onKeys(canvas.element, keys);
-    const spacer = h("div");
-    const scroller = h("div", { class: "vp-mapscroll", onscroll: () => canvas.redraw() }, h("div", { class: "vp-mapsticky" }, canvas.element), spacer);
     const choose = (set) => (value) => {
         set(value);
         update(store.get());
@@ -30,22 +29,20 @@ export function create(root, context) {
         h("div", { class: "vp-bar" }, heading, found,
             toggle("What is shown", [["moment", "At A"], ["window", "Made in the window, alive at its end"]], mode, choose((value) => { mode = value; })),
             toggle("Frames", [[false, "Python"], [true, "All frames"]], native, choose((value) => { native = value; }))),
-        crumbs.element, scroller, hint));
+        crumbs.element, canvas.box, hint));
 
     const matches = (node) => words.every((word) => node.name.toLowerCase().includes(word));
     const depthOf = (node) => around(node).length - 1;
 
     function under(event) {
-        const box = canvas.element.getBoundingClientRect(), x = event.clientX - box.left;
-        const row = Math.floor((event.clientY - box.top + scroller.scrollTop) / ROW);
+        const x = event.clientX - canvas.element.getBoundingClientRect().left, row = canvas.rowAt(event);
         return laid.boxes.find((one) => one.row === row && x >= one.x && x < one.x + one.wide);
     }
 
-    function draw(pen, width, height) {
-        const from = scroller.scrollTop;
+    function draw(pen, width, height, from) {
         if (laid.top !== top || laid.width !== width)
             laid = { top, width, boxes: boxesOf(top, width) };
-        spacer.style.height = `${Math.max(0, (laid.boxes.reduce((most, { row }) => Math.max(most, row), 0) + 1) * ROW - scroller.clientHeight)}px`;
+        canvas.rows(greatest(laid.boxes.map(({ row }) => row), 0) + 1);
         pen.font = "11.5px system-ui, sans-serif";
         pen.textBaseline = "middle";
         for (const box of laid.boxes)
@@ -96,9 +93,7 @@ export function create(root, context) {
     function walkTo(node) {
         point(node);
         context.announce(textOf(node));
-        const y = depthOf(node) * ROW;
-        if (y < scroller.scrollTop || y + ROW > scroller.scrollTop + scroller.clientHeight)
-            scroller.scrollTop = y - scroller.clientHeight / 2;
+        canvas.reveal(depthOf(node));
     }
 
     function drawCrumbs() {

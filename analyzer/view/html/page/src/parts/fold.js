@@ -3,6 +3,7 @@
 //
 // A node is anything with a key, a name and bytes: a row of a table, a node of a tree. Of several nodes that are shown as one,
 // `count`, `low` and `high` say how many and how large they are, and `children` has them: sums of children are always the node's.
+import { made } from "../made.js";
 
 const MANY = 100;    // children at once: more are opened in portions
 const SMALL = 0.004; // of what contains it
@@ -10,11 +11,7 @@ const LEVELS = 32;
 const SUMMED = ["bytes", "blocks", "a", "b", "change", "blocksB"];
 
 /** "layers.3.mlp" as { texts: ["layers.", ".mlp"], numbers: [3] }: the numbers that tell instances apart, and what is around. */
-export function parse(name) {
-    if (!parsed.has(name))
-        parsed.set(name, takeApart(name));
-    return parsed.get(name);
-}
+export const parse = (name) => made(parsed, name, takeApart);
 const parsed = new Map(); // names are asked for at every moment
 
 function takeApart(name) {
@@ -79,12 +76,8 @@ function fold(nodes, key = `fold ${nodes[0].key}`) {
 /** The nodes that are alike by `keyOf`, each group as one; a key of null is like no other. */
 function foldBy(nodes, keyOf) {
     const groups = new Map();
-    for (const node of nodes) {
-        const key = keyOf(node) ?? node;
-        if (!groups.has(key))
-            groups.set(key, []);
-        groups.get(key).push(node);
-    }
+    for (const node of nodes)
+        made(groups, keyOf(node) ?? node, () => []).push(node);
     return [...groups.values()].map((group) => {
         const numbers = new Map(group.length > 1 ? group.map((node) => [node, parse(node.name).numbers]) : []);
         return fold(group.sort((a, b) => {
@@ -110,9 +103,8 @@ export function foldModules(nodes, mark = "in") {
         const pieces = node.name.split(/(?=\.)|(?= > )/), rest = pieces.slice(LEVELS).join("");
         let at = root;
         for (const piece of rest ? [...pieces.slice(0, LEVELS), rest] : pieces.length ? pieces : [""]) {
-            if (!at.inside.has(piece))
-                at.inside.set(piece, { name: at.name + piece, inside: new Map(), item: null });
-            at = at.inside.get(piece);
+            const { name, inside } = at;
+            at = made(inside, piece, () => ({ name: name + piece, inside: new Map(), item: null }));
         }
         at.item = node;
     }
@@ -127,12 +119,11 @@ function insideOf({ inside }, mark, kinds) {
         const below = insideOf(level, mark, kinds), { name, item } = level, leaf = !below.nodes.length;
         const texts = /\d$/.test(piece) ? parse(name).texts : [], repeated = texts.length > 1 && texts.at(-1) === "";
         const what = JSON.stringify([item?.entry?.klass.module_class, item?.kind, below.told, leaf && /#\d+$/.test(piece) ? [item.bytes, item.b] : 0]);
-        if (!kinds.has(what))
-            kinds.set(what, kinds.size);
+        const number = made(kinds, what, () => kinds.size);
         const own = item && !leaf ? [{ ...item, itself: true }] : [];
         const node = leaf ? item : below.nodes.length === 1 && !item ? below.nodes[0] : joined([...below.nodes, ...own], { key: `${mark} ${name}`, name });
-        alike.set(node, repeated ? JSON.stringify([texts.at(-2), kinds.get(what)]) : null);
-        told.push([piece, kinds.get(what)]);
+        alike.set(node, repeated ? JSON.stringify([texts.at(-2), number]) : null);
+        told.push([piece, number]);
     }
     return { nodes: foldBy([...alike.keys()], (node) => alike.get(node)), told: told.sort(([a], [b]) => (a < b ? -1 : 1)) };
 }

@@ -2,6 +2,7 @@
 // for tensors that have no share of their block, which are listed with 0 bytes.
 import { foldModules, foldNames, gather } from "./fold.js";
 import { categoryLabel, isPython, isUsed, tellingFrames, frameName } from "./view.js";
+import { made } from "../made.js";
 import { firstThat } from "../walk.js";
 
 export const WAYS = [
@@ -81,22 +82,13 @@ export function ownersOf(entry) {
 const stackNames = new WeakMap();
 /** "inner ← outer": Python frames, or what there is. */
 export function stackName(frames) {
-    if (!frames || !frames.length)
-        return "";
-    let text = stackNames.get(frames);
-    if (text === undefined)
-        stackNames.set(frames, text = tellingFrames(frames).map(frameName).join(" ← "));
-    return text;
+    return frames?.length ? made(stackNames, frames, () => tellingFrames(frames).map(frameName).join(" ← ")) : "";
 }
 
 const stackKeys = new WeakMap();
 /* Stacks are one if all their frames, native ones too, have the same functions and lines. */
 function stackKey(frames) {
-    if (!frames || !frames.length)
-        return "";
-    if (!stackKeys.has(frames))
-        stackKeys.set(frames, join(frames.map((frame) => [frame.function, frame.file, frame.line])));
-    return stackKeys.get(frames);
+    return frames?.length ? made(stackKeys, frames, () => join(frames.map((frame) => [frame.function, frame.file, frame.line]))) : "";
 }
 
 /** Both stacks in words. Autograd's own threads have native frames only, which say less than the operator and the forward's
@@ -148,17 +140,8 @@ export function groupBy(entries, by) {
     const groups = new Map();
     for (const entry of entries)
         for (const part of SPLIT[by](entry)) {
-            let group = groups.get(part.key);
-            if (!group)
-                groups.set(part.key, group = {
-                    key: part.key,
-                    name: part.name,
-                    bytes: 0,
-                    blocks: 0,
-                    categories: new Map(),
-                    best: 0,
-                    entry: null
-                });
+            const group = made(groups, part.key, (key) =>
+                ({ key, name: part.name, bytes: 0, blocks: 0, categories: new Map(), best: 0, entry: null }));
             addTo(group, part, entry);
         }
     return [...groups.values()].sort((a, b) => b.bytes - a.bytes || (a.key < b.key ? -1 : 1));
@@ -215,10 +198,7 @@ export function compare(rowsA, rowsB) {
 /* ---- The tree ---- */
 
 function child(node, name, level, entry, part = null) {
-    let next = node.children.get(name);
-    if (!next)
-        node.children.set(name, next = newNode(name, level, entry, part));
-    return next;
+    return made(node.children, name, () => newNode(name, level, entry, part));
 }
 
 function newNode(name, level, entry, part) {

@@ -1,7 +1,7 @@
 // What the driver gave over the whole run, with the instant that is shown: reserved memory only grows until
 // something returns it.
 import { greatest } from "../greatest.js";
-import { createCanvas } from "./canvas.js";
+import { addSteps, createCanvas } from "./canvas.js";
 
 /** -> { element, show(change), destroy() } */
 export function growth(context) {
@@ -15,15 +15,9 @@ export function growth(context) {
         const { driver_bytes: bytes, t_ns: times } = overview, end = Math.max(1, times[times.length - 1], model.timeOf(model.changes - 1));
         const cached = overview.categories?.cached, most = greatest(bytes, 1), line = (values) => {
             pen.beginPath();
-            pen.moveTo(0, height);
-            values.forEach((value, i) => {
-                const x = (times[i] / end) * width, next = (i + 1 < times.length ? times[i + 1] / end : 1) * width,
-                      y = height - (value / most) * (height - 14);
-                pen.lineTo(x, y);
-                pen.lineTo(next, y);
-            });
+            addSteps(pen, values.length, (i) => ((times[i] ?? end) / end) * width, (i) => height - (values[i] / most) * (height - 14));
             pen.lineTo(width, height);
-            pen.closePath();
+            pen.lineTo(0, height);
             pen.fill();
         };
         pen.fillStyle = colours.of("cached");

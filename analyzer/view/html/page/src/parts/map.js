@@ -2,26 +2,25 @@
 import { h, name, clear, select, toggle, visible } from "../dom.js";
 import { chosenBlock, instantOf, momentText, selectBlock } from "./view.js";
 import { mapAt } from "./map_layout.js";
-import { createCanvas } from "./canvas.js";
+import { createRows } from "./canvas.js";
 import { categoryColumn, column, createTable } from "./table.js";
 import { createDetails } from "./details.js";
 import { growth } from "./growth.js";
 import { greatest } from "../greatest.js";
 
 const ROW = 22, BAR = 15, LABEL = 96;
-const ORDERS = [["address", "address"], ["size", "size"], ["free", "free bytes"]];
+/** @type {[string, string, (a: any, b: any) => number][]} */
+const ORDERS = [["address", "address", (a, b) => a.address - b.address], ["size", "size", (a, b) => b.bytes - a.bytes],
+    ["free", "free bytes", (a, b) => b.holeBytes - a.holeBytes]];
 
 const byAddress = { order: (row) => row.address }; // not as text: the digits a to f would sort as letters
 
 export function create(root, context) {
     const { store, model, format, colours } = context;
-    let found = null, at = null, rows = [], order = "address", scale = "row", chosen = null, hovered = null,
-        theme = null;
+    let found = null, at = null, rows = [], most = 0, order = "address", scale = "row", chosen = null, hovered = null;
 
     const heading = h("p", { class: "vp-heading" }), hint = h("p", { class: "vp-hover", "aria-hidden": "true" });
-    const spacer = h("div", { class: "vp-mapspace" });
-    const canvas = createCanvas({
-        class: "vp-mapcanvas",
+    const canvas = createRows(ROW, {
         role: "img",
         onpointermove: point,
         onpointerleave: () => {
@@ -30,16 +29,7 @@ export function create(root, context) {
             canvas.redraw();
         },
         onclick: choose
-    },
-        draw);
-    const scroller = h("div", {
-        class: "vp-mapscroll",
-        tabindex: "0",
-        role: "region",
-        "aria-label": "Address map",
-        onscroll: () => canvas.redraw()
-    },
-        h("div", { class: "vp-mapsticky" }, canvas.element), spacer);
+    }, { tabindex: "0", role: "region", "aria-label": "Address map" }, draw);
     const details = createDetails(context, "Choose a block to see what it is.");
     const table = createTable({
         context,
@@ -89,39 +79,29 @@ export function create(root, context) {
                         scale = value;
                         canvas.redraw();
                     })),
-            scroller, hint, h("h3", {}, "Driver memory over time"), grown.element),
+            canvas.box, hint, h("h3", {}, "Driver memory over time"), grown.element),
         h("div", { class: "vp-right" }, table.element, blocks.element), details.element));
 
     function arrange() {
-        const by = {
-            address: (a, b) => a.address - b.address,
-            size: (a, b) => b.bytes - a.bytes,
-            free: (a, b) => b.holeBytes - a.holeBytes
-        }[order];
-        rows = [...found.segments].sort(by);
-        spacer.style.height = `${Math.max(0, rows.length * ROW - scroller.clientHeight)}px`;
+        rows = [...found.segments].sort(ORDERS.find(([id]) => id === order)[2]);
+        most = greatest(rows.map((one) => one.bytes));
+        canvas.rows(rows.length);
         canvas.redraw();
     }
 
-    function barOf(segment, width) {
-        const room = width - LABEL - 8,
-              most = scale === "same" ? greatest(found.segments.map((one) => one.bytes)) : segment.bytes;
-        return { x: LABEL, perByte: room / Math.max(1, most) };
-    }
+    const perByteOf = (segment) => (canvas.width - LABEL - 8) / Math.max(1, scale === "same" ? most : segment.bytes);
 
-    function draw(pen, width, height) {
-        const first = Math.floor(scroller.scrollTop / ROW),
+    function draw(pen, width, height, top) {
+        const first = Math.floor(top / ROW),
               until = Math.min(rows.length, first + Math.ceil(height / ROW) + 1);
-        const largest = scale === "same" ? greatest(found.segments.map((one) => one.bytes), 1) : 0;
         pen.font = "11px system-ui, sans-serif";
         pen.textBaseline = "middle";
         for (let i = first; i < until; i++) {
-            const y = i * ROW - scroller.scrollTop + (ROW - BAR) / 2, segment = rows[i];
-            const perByte = (width - LABEL - 8) / (largest || Math.max(1, segment.bytes));
+            const y = i * ROW - top + (ROW - BAR) / 2, segment = rows[i];
             pen.fillStyle = colours.css("--muted");
             pen.textAlign = "right";
             pen.fillText(format.bytes(segment.bytes), LABEL - 8, y + BAR / 2);
-            drawSegment(pen, segment, y, perByte);
+            drawSegment(pen, segment, y, perByteOf(segment));
         }
     }
 
@@ -153,11 +133,10 @@ export function create(root, context) {
     }
 
     function hit(event) {
-        const box = canvas.element.getBoundingClientRect(), y = event.clientY - box.top + scroller.scrollTop,
-              segment = rows[Math.floor(y / ROW)];
+        const left = canvas.element.getBoundingClientRect().left, segment = rows[canvas.rowAt(event)];
         if (!segment)
             return null;
-        const address = segment.address + (event.clientX - box.left - LABEL) / barOf(segment, canvas.width).perByte;
+        const address = segment.address + (event.clientX - left - LABEL) / perByteOf(segment);
         if (address < segment.address || address >= segment.address + segment.bytes)
             return { segment };
         const near = (one) => address >= one.address && address < one.address + one.bytes;
@@ -193,9 +172,7 @@ export function create(root, context) {
     function chooseSegment(segment) {
         table.select(String(segment.address));
         blocks.set(segment.blocks, `Blocks of the segment at ${format.address(segment.address)}`);
-        const y = rows.indexOf(segment) * ROW;
-        if (y < scroller.scrollTop || y > scroller.scrollTop + scroller.clientHeight - ROW)
-            scroller.scrollTop = Math.max(0, y - scroller.clientHeight / 2);
+        canvas.reveal(rows.indexOf(segment));
         context.announce(`Segment of ${format.bytes(segment.bytes)}, ${format.bytes(segment.holeBytes)} free, ${
             segment.blocks.length} blocks`);
     }
@@ -225,12 +202,8 @@ export function create(root, context) {
             grown.show(at);
             arrange();
         }
-        const key = chosenBlock(state, model);
-        if (key !== chosen || state.theme !== theme) {
-            chosen = key;
-            theme = state.theme;
-            canvas.redraw();
-        }
+        chosen = chosenBlock(state, model);
+        canvas.redraw();
     }
 
     return {

@@ -1,4 +1,5 @@
 // Segments, the blocks in them and the holes between, at an instant.
+import { made } from "../made.js";
 
 /** The block that stays longest: freed last; of those never freed, the oldest. */
 function staysLonger(model, a, b) {
@@ -43,9 +44,7 @@ function crosses(segments, blocks) {
 
 const expandable = new WeakMap(); // by model: whether a block crosses at the peak
 function isExpandable(model, segments, blocks) {
-    if (!expandable.has(model))
-        expandable.set(model, crosses(...listAt(model, model.peak)));
-    return expandable.get(model) || crosses(segments, blocks);
+    return made(expandable, model, () => crosses(...listAt(model, model.peak))) || crosses(segments, blocks);
 }
 
 function merge(segments) {
@@ -125,11 +124,10 @@ export function pinsOf(found) {
             continue;
         const place = segment.pin.klass.place, name = (place && place.name) || "";
         const key = `${place?.file ?? ""}\n${name}`;
-        const line = lines.get(key) || { key, name, place, segments: 0, bytes: 0, kept: 0, pin: segment.pin };
+        const line = made(lines, key, () => ({ key, name, place, segments: 0, bytes: 0, kept: 0, pin: segment.pin }));
         line.segments++;
         line.bytes += segment.pin.bytes;
         line.kept += segment.holeBytes;
-        lines.set(key, line);
     }
     return [...lines.values()].sort((a, b) => b.kept - a.kept);
 }

@@ -1,6 +1,6 @@
 // Out of memory: the request, what filled the GPU, why the cache did not help, what would have been freed next.
-import { h, name, swatch, visible } from "../dom.js";
-import { categoryLabel } from "./view.js";
+import { h, name, visible } from "../dom.js";
+import { tableOf } from "./card.js";
 import { documentPart, emptyState, showButton, card, factList, codePlace, plural } from "./findings.js";
 import { categoryColumn, column, smallTable } from "./table.js";
 import { foldedStack, sourceLines } from "./details.js";
@@ -60,27 +60,12 @@ function causeCards(context, { causes = [] }) {
         ])));
 }
 
-function cardBar(context, card) {
-    const { model } = context;
-    const pieces = [
-        ...Object.entries(card.categories).map(([category,
-            bytes]) => ({ category, title: categoryLabel(model, category), bytes })),
-        { category: "", title: "other processes, or not recorded", bytes: card.other_bytes || 0 },
-        { category: "free", title: card.free_reported === false ? "free, or other processes" : "free", bytes: card.free_bytes || 0 }
-    ].filter((piece) => piece.bytes > 0);
-    return smallTable({
-        context,
-        caption: "What filled the GPU",
-        sort: ["bytes", true],
-        columns: [
-            column("what", "What", "text", (piece) => piece.title, {
-                cell: (piece) => h("span", {},
-                    piece.category && piece.category !== "free" ? swatch(piece.category) : null, piece.title)
-            }),
-            column("bytes", "Bytes", "bytes", (piece) => piece.bytes),
-            column("share", "of GPU", "share", (piece) => (card.total_bytes ? piece.bytes / card.total_bytes : null))
-        ]
-    }, pieces);
+function whatFilled(context, gpu) {
+    const rows = [
+        ...Object.entries(gpu.categories).map(([name, bytes]) => ({ kind: "category", name, bytes })),
+        { kind: "other", bytes: gpu.other_bytes }, { kind: "free", bytes: gpu.free_bytes, unsure: gpu.free_reported === false }
+    ].filter(({ bytes }) => bytes > 0);
+    return tableOf(context, "What filled the GPU", rows, gpu.total_bytes, "of GPU", ["bytes", true]);
 }
 
 function cacheText(context, last, refusal) {
@@ -145,7 +130,7 @@ function draw(root, document, context) {
                 element.append(h("p", {}, h("strong", {}, `${format.bytes(last.missing_bytes)} too little.`)));
             element.append(h("p", {}, cacheText(context, last, refusal)));
             if (last.gpu)
-                element.append(cardBar(context, last.gpu));
+                element.append(whatFilled(context, last.gpu));
             const next = freedNext(context, last);
             if (next)
                 element.append(next);

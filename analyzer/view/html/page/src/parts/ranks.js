@@ -6,6 +6,7 @@ import { createCanvas, fitted } from "./canvas.js";
 import { column, createTable, smallTable } from "./table.js";
 import { emptyState } from "./findings.js";
 import { greatest } from "../greatest.js";
+import { above } from "../walk.js";
 
 /** What is in use in each column of a device's overview. */
 export function usedOf(overview) {
@@ -116,17 +117,16 @@ function strip(context, rows, most, room, open) {
     }
 
     function tellOf(row, ns) {
-        let c = -1;
-        const times = row.device.overview?.t_ns ?? [];
-        while (ns !== null && c + 1 < times.length && row.start + times[c + 1] <= ns)
-            c++;
+        const c = ns === null ? -1 : above(row.device.overview?.t_ns ?? [], ns - row.start) - 1;
         return `${titleOf(row)}: ${c < 0 ? "" : `${format.bytes(row.used[c])} in use at ${format.duration(ns)}, `}peak ${format.bytes(row.peak ?? 0)}${row.what ? ` · ${row.what}` : ""}`;
     }
 
     const move = slider(element, 1, rows.length, (number) => {
         at = number - 1;
         canvas.redraw();
-        return hint.textContent = tellOf(rows[at], null);
+        const text = tellOf(rows[at], null);
+        hint.textContent = document.activeElement === element ? text : hint.textContent;
+        return text;
     }, () => open(rows[at]));
     const rowAt = (event) => Math.min(rows.length - 1, Math.max(0, Math.floor((event.offsetY / canvas.height) * rows.length)));
     element.addEventListener("pointermove", (event) => {

@@ -5,6 +5,7 @@ import { aliveByClass, mostly } from "./groups.js";
 import { column, createTable } from "./table.js";
 import { emptyState } from "./findings.js";
 import { greatest } from "../greatest.js";
+import { made } from "../made.js";
 
 /** [{file, bytes, blocks, lines: Map(line -> {line, bytes, blocks, categories, functions})}…], those with most first; file "" =
  * no line known. Sums to what is in use. */
@@ -12,9 +13,8 @@ export function byFile(entries) {
     const files = new Map();
     for (const { klass, bytes, blocks } of entries) {
         const path = klass.place?.file || "", number = path ? klass.place.line : 0;
-        const file = files.get(path) || { file: path, bytes: 0, blocks: 0, lines: new Map() };
-        const line = file.lines.get(number) ||
-            { line: number, bytes: 0, blocks: 0, categories: new Map(), functions: new Set() };
+        const file = made(files, path, () => ({ file: path, bytes: 0, blocks: 0, lines: new Map() }));
+        const line = made(file.lines, number, () => ({ line: number, bytes: 0, blocks: 0, categories: new Map(), functions: new Set() }));
         for (const one of [file, line]) {
             one.bytes += bytes;
             one.blocks += blocks;
@@ -22,8 +22,6 @@ export function byFile(entries) {
         line.categories.set(klass.category, (line.categories.get(klass.category) || 0) + bytes);
         if (klass.place?.function)
             line.functions.add(klass.place.function);
-        file.lines.set(number, line);
-        files.set(path, file);
     }
     return [...files.values()].sort((a, b) => b.bytes - a.bytes);
 }

@@ -1,5 +1,6 @@
 // Stacks of what is alive as a tree of frames, what a search finds in it, and where each frame is drawn.
 import { frameName, isPython, tellingFrames } from "./view.js";
+import { made } from "../made.js";
 
 const NONE = { name: "no stack recorded" }, BACKWARD = { name: "its backward pass" };
 
@@ -19,10 +20,9 @@ export function treeOf(entries, native) {
     for (const { klass, bytes, blocks } of entries) {
         let node = root;
         for (const frame of [null, ...pathOf(klass, native)]) {
-            const key = frame && JSON.stringify([frame.name, frame.function, frame.file, frame.line]), above = node;
-            if (frame && !above.children.has(key))
-                above.children.set(key, newNode(above, key, frame));
-            node = frame ? above.children.get(key) : root;
+            const above = node;
+            node = !frame ? root : made(above.children, JSON.stringify([frame.name, frame.function, frame.file, frame.line]),
+                (key) => newNode(above, key, frame));
             node.bytes += bytes;
             node.blocks += blocks;
             node.categories.set(klass.category, (node.categories.get(klass.category) ?? 0) + bytes);

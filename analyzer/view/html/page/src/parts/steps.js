@@ -22,6 +22,7 @@ export function create(root, context) {
     }
     const real = steps.filter((step) => step.step > 0), many = real.filter(outliers);
     const before = new Map(steps.map((step, i) => [step, i ? steps[i - 1].end_used_bytes : null]));
+    const open = (step) => showInTimeline(context, { event: step.peak_event, first: step.first_event, last: step.last_event });
     const medianPeak = device.median_peak_bytes, medianTime = device.median_duration_ns;
     root.append(
         h("p", { class: "vp-heading" }, `${format.count(real.length)} ${real.length === 1 ? "step" : "steps"}. `,
@@ -48,14 +49,11 @@ export function create(root, context) {
         key: (step) => String(step.step),
         choose(step) {
             table.select(String(step.step));
-            showInTimeline(context, { event: step.peak_event, first: step.first_event, last: step.last_event });
+            open(step);
         }
     });
     table.set(steps);
-    root.append(bars(context, real,
-                    (step) => showInTimeline(
-                        context, { event: step.peak_event, first: step.first_event, last: step.last_event })),
-        table.element);
+    root.append(bars(context, real, open), table.element);
     return {};
 }
 

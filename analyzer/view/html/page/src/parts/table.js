@@ -132,9 +132,7 @@ export function createTable(options) {
         autocomplete: "off",
         spellcheck: "false",
         oninput: () => {
-            query = searchBox.value;
-            limit = PAGE;
-            draw();
+            search(searchBox.value);
             context.announce(`${format.count(shown.length)} rows`);
         }
     });
@@ -148,6 +146,14 @@ export function createTable(options) {
     const element = h("div", { class: "vp-tablebox" }, tools,
         h("div", { class: "vp-scroll", tabindex: "0", role: "region", "aria-label": options.caption }, table), more);
     roving(body, () => [...body.querySelectorAll("button.vp-row")]);
+
+    function search(text) {
+        query = text;
+        if (searchBox.value !== text) // the cursor stays where it is
+            searchBox.value = text;
+        limit = PAGE;
+        draw();
+    }
 
     function drawHead() {
         clear(head).append(h("tr", {}, columns.map((column) => {
@@ -303,10 +309,6 @@ export function createTable(options) {
             draw();
             return found;
         },
-        search(text) {
-            searchBox.value = query = text;
-            limit = PAGE;
-            draw();
-        },
+        search,
     };
 }

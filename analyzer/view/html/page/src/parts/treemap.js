@@ -18,10 +18,8 @@ function layout(picked, way, width, height) {
             .tile(treemapSquarify)
             .size([width, height])
             .paddingInner(2)
-            .paddingTop((tile) => (tile.depth ? 20 : 0))
-            .paddingLeft((tile) => (tile.depth ? 2 : 0))
-            .paddingRight((tile) => (tile.depth ? 2 : 0))
-            .paddingBottom((tile) => (tile.depth ? 2 : 0))(root);
+            .paddingOuter((tile) => (tile.depth ? 2 : 0))
+            .paddingTop((tile) => (tile.depth ? 20 : 0))(root);
     }
     return root.descendants().filter((tile) => tile.depth);
 }
