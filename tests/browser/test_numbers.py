@@ -96,7 +96,7 @@ def test_pinned_moments_and_their_difference(browser, page_of, traces):
     tables[0] = {**ever(trace, 0, labels), **{label: 0 for label in tables[1]}, **tables[0]}
     assert shown["bytes"] == tables[0]
     for label, difference in shown["differences"].items():
-        assert difference == tables[1].get(label, 0) - tables[0][label], label
+        assert difference == tables[0][label] - tables[1].get(label, 0), label  # what the later one has more: A
     assert set(shown["differences"]) == set(tables[0]) - {"GPU size"}
     # The rows below: the same of each module.
     browser.tab("who")
@@ -106,7 +106,7 @@ def test_pinned_moments_and_their_difference(browser, page_of, traces):
              for _, row, cells in browser.rows()}
     for label, columns in found.items():
         assert columns["A"] == tables[0].get(label, 0) and columns["B"] == tables[1].get(label, 0), label
-        assert columns["B − A"] == columns["B"] - columns["A"]
+        assert columns["A − B"] == columns["A"] - columns["B"]
     assert set(found) == {label for table in tables for label, size in table.items()
                           if size} - {"in use", "from driver", "GPU size", *(labels[name] for name in APART)}
     browser.keep("transformer-compared")

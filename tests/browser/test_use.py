@@ -214,7 +214,7 @@ def test_a_difference_leads_to_its_run(browser, both, traces):
     def opened(run, row, size):
         browser.wait("document.body.dataset.ready === 'yes' && vramtrace.store.get().tab === 'who' && vramtrace.model.data.index === arguments[0]", run)
         browser.settle()
-        assert browser.script("[...document.querySelector('.vp-who tr[aria-selected=true]').cells].slice(0, 2).map(c => c.title || c.textContent)") == \
+        assert browser.script("[...document.querySelector('.vp-who tr[aria-selected=true]').cells].slice(0, 2).map(c => c.title || c.querySelector('[title]')?.title || c.textContent)") == \
             [row["name"], f"{size:,} B"]
         browser.driver.back()
         browser.wait("document.querySelector('#panel-diff .vp-tile')")
