@@ -74,6 +74,7 @@ else
     beside ordered pythons
 fi
 
+[ "$mode" = quick ] || step "libunwind" ./tests/unwinder/run.sh
 [ "$mode" = quick ] || step "AArch64 under qemu" ./tests/aarch64/run.sh
 
 bare_machines() {

@@ -17,8 +17,10 @@ for _ in range(16):
     time.sleep(0.15)
 """
 # An unnamed function is its address: of that, what is the same wherever the library lies.
-NATIVE = """select f.module, iif(f.function like '0x%', substr(f.function, -3), f.function) from stacks s join frames f on f.frame = s.frame where f.kind = 'native' and s.stack =
-(select stack from events where function = 'cuMemAlloc_v2' order by event {} limit 1) order by s.depth"""
+NATIVE = """select f.module, iif(f.function like '0x%', substr(f.function, -3), f.function)
+from stacks s join frames f on f.frame = s.frame
+where f.kind = 'native' and s.stack = (select stack from events where function = 'cuMemAlloc_v2' order by event {} limit 1)
+order by s.depth"""
 
 
 def record(build, folder):
