@@ -26,9 +26,7 @@ static inline uint64_t vt_unwind_unanswered(void)
 {
     return 0;
 }
-static inline void vt_unwind_answer(void)
-{
-}
+static inline void vt_unwind_answer(void) {}
 static inline void vt_unwind_forget(void) {}
 #endif
 
