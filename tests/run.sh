@@ -10,6 +10,7 @@ case $mode in all|quick) ;; *) echo "tests/run.sh: '$mode' is not understood (qu
 unset PYTHONDONTWRITEBYTECODE # PyTorch comes without bytecode: what a first import writes makes each later one twice as fast
 source tests/setup.sh
 setup_test_packages
+export VRAMTRACE_CI=1 # what that installs is not missing: such a test fails
 setup_hosts
 setup_cuda_headers
 setup_pythons || true
@@ -73,6 +74,7 @@ else
     beside ordered pythons
 fi
 
+[ "$mode" = quick ] || step "libunwind" ./tests/unwinder/run.sh
 [ "$mode" = quick ] || step "AArch64 under qemu" ./tests/aarch64/run.sh
 
 bare_machines() {

@@ -43,7 +43,7 @@ setup_trainers_packages="accelerate==1.15.0 lightning==2.6.6 lightning-utilities
 setup_data_packages="datasets==5.2.0 dill==0.4.1 multiprocess==0.70.19 pandas==3.1.1 pyarrow==26.0.1 python-dateutil==4.0.0 tzdata==2026.6
     xxhash==4.1.0 aiohappyeyeballs==2.7.1 aiohttp==3.14.5 aiosignal==1.4.0 attrs==26.1.0 frozenlist==1.8.0 multidict==7.2.1
     propcache==0.5.4 yarl==1.25.1"
-setup_test_debian_packages="python3-dev libcriterion-dev debootstrap zstd"
+setup_test_debian_packages="libunwind-dev python3-dev libcriterion-dev debootstrap zstd"
 # What programs bring that the recorder runs in: allocators of their own, C++, a tracer; a second compiler, and a pager. Tests of one that is not there are
 # skipped; so are those that only the long form of tests/faults/hosts runs (setup_servers).
 setup_allocators="libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0 g++ strace clang libclang-rt-dev less"

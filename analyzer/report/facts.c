@@ -264,6 +264,7 @@ void vt_trace_facts_read(const struct vt_trace *trace, struct vt_trace_facts *fa
                                      .dropped_definitions = header->counters.dropped_definitions,
                                      .events_after_end = header->counters.after_end,
                                      .events_without_stack = header->counters.without_stack,
+                                     .native_walks_cut = header->native_walks_cut,
                                      .damaged_bytes = trace->damaged_bytes,
                                      .ring_events = trace->ring_events,
                                      .ring_missing = trace->ring_missing,

@@ -48,7 +48,7 @@ struct vt_trace_facts {
     bool truncated;       /* the file is shorter than its header says, or a chunk is damaged */
     bool ended, stopped;  /* the process ended in order; recording stopped before it */
     uint64_t dropped_events, dropped_definitions;
-    uint64_t events_after_end, events_without_stack;
+    uint64_t events_after_end, events_without_stack, native_walks_cut;
     uint64_t damaged_bytes;
     uint64_t ring_events; /* taken from the ring of a process that did not end in order */
     bool ring_missing;    /* it did not, and its ring is not there: the last 0.1 s may be missing */

@@ -88,7 +88,7 @@ struct vt_file_header {
     uint32_t state;       /* enum vt_file_state */
     uint32_t stop_reason; /* enum vt_stop_reason */
     uint64_t end_monotonic_ns;
-    uint64_t unused_2;
+    uint64_t native_walks_cut; /* because libunwind had not been asked for a rule yet (-Dunwinder=libunwind) */
     uint64_t ring_consumed; /* the ring position after the chunks up to chunks_end */
     uint64_t chunks_end;    /* file offset past the last whole chunk, or past an earlier one */
     struct vt_counters counters;

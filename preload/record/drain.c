@@ -7,6 +7,7 @@
 #include "record/definitions.h"
 #include "record/flight.h"
 #include "stacks/python_layout.h"
+#include "stacks/unwind_tables.h"
 
 enum {
     CHUNK_DEFINITIONS_BYTES = 3 << 20, /* then the chunk is full: readers accept only so much unpacked (4 MiB,
@@ -124,6 +125,7 @@ static int append_chunk(struct vt_drain *drain)
     if (drain->seen) {
         counters->python_unsupported_minor = (uint64_t)vt_python_unsupported_minor();
         counters->python_free_threaded = vt_python_is_free_threaded();
+        drain->file->header.native_walks_cut = vt_unwind_unanswered();
     }
     drain->file->header.counters = vt_counters_now(drain->ring);
     if (!error)

@@ -34,6 +34,7 @@
 #include "record/ring_memory.h"
 #include "stacks/native.h"
 #include "stacks/python_layout.h"
+#include "stacks/unwind_tables.h"
 #include "thread.h"
 
 enum {
@@ -97,6 +98,7 @@ static void do_round(struct writer *writer)
     vt_lookup_pin();
     vt_session_free_recent(writer->session);
     vt_libraries_note();
+    vt_unwind_answer();
     /* A failed lookup makes the loader allocate an error message, so it is asked only if there is something
      * to find. */
     if (changes.loads != writer->libraries.loads)

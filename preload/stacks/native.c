@@ -110,6 +110,7 @@ static inline bool ends_at_interpreter(struct walk *walk, uintptr_t stack, uintp
 
 void vt_native_forget(void)
 {
+    vt_unwind_forget();
     vt_steps_forget();
     void_recent_walks();
 }
@@ -332,12 +333,13 @@ static void hash_stack(struct walk *walk, const uint64_t *frame, uintptr_t stack
     atomic_signal_fence(memory_order_seq_cst);
     made->words = 0;
     made->start = (uintptr_t)frame;
+    const uint64_t unanswered = vt_unwind_unanswered();
     bool whole = walk_fast(walk, frame, &bounds, &notes);
     if (!whole) {
         *walk = again;
         walk_full(walk);
     }
-    if (!whole || walk->truncated || !finish_notes(&notes))
+    if (!whole || walk->truncated || vt_unwind_unanswered() != unanswered || !finish_notes(&notes))
         made->words = 0;
     made->generation = walk->generation;
     made->entry_frame = walk->entry_frame;
@@ -372,9 +374,10 @@ size_t vt_native_walk(uint64_t addresses[VT_NATIVE_DEPTH], uintptr_t entry_frame
 {
     if (!atomic_load_explicit(&enabled, memory_order_relaxed))
         return 0;
+    const uint64_t unanswered = vt_unwind_unanswered();
     struct walk walk = begin_walk(addresses, entry_frame);
     walk_stack(&walk, __builtin_frame_address(0), STACK_OF_CALLER());
-    *truncated = walk.truncated;
+    *truncated = walk.truncated || vt_unwind_unanswered() != unanswered;
     return walk.count;
 }
 

@@ -110,8 +110,9 @@ static uint64_t read_tables(uintptr_t address)
 
 uint64_t vt_step_find(uintptr_t address)
 {
+    const uint64_t unanswered = vt_unwind_unanswered();
     const uint64_t step = read_tables(address);
-    if (address >> VT_ADDRESS_BITS)
+    if (address >> VT_ADDRESS_BITS || vt_unwind_unanswered() != unanswered)
         return step;
     struct vt_step_place place = vt_step_place_of(address);
     uint64_t before = atomic_exchange_explicit(&place.pair[0], place.tag | step, memory_order_relaxed);

@@ -153,7 +153,8 @@ def test_no_circle_among_the_recorders_files():
 
 
 def test_each_recorder_header_is_of_one_file():
-    assert not shared_headers(RECORDER)
+    instead = {"stacks/libunwind_queue.c"}  # of unwind_tables.c, with -Dunwinder=libunwind
+    assert not shared_headers({name: path for name, path in RECORDER.items() if name not in instead})
 
 
 def test_both_halves_share_only_the_format_and_the_options():

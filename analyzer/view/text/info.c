@@ -107,6 +107,9 @@ static void print_counts(FILE *out, const struct vt_info *info)
     if (facts->events_without_stack)
         put_line(out, "without stack", "%s events: the stack table is full",
                  VT_COUNT(facts->events_without_stack));
+    if (facts->native_walks_cut)
+        put_line(out, "cut stacks", "%s walks ended early: libunwind had not been asked for a rule yet",
+                 VT_COUNT(facts->native_walks_cut));
     if (facts->paused_events)
         put_line(out, "paused", "%s, %s events without stacks", VT_DURATION(facts->paused_ns),
                  VT_COUNT(facts->paused_events));

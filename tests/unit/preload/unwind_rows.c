@@ -1,10 +1,14 @@
 /* unwind_rows LIBRARY: for each line with an offset into the library (hex), the rules there in readelf's
- * words: the CFA, then each register that has a rule. "none" where no table knows the place. */
+ * words: the CFA, then each register that has a rule, and whether it is a signal's frame; behind "exp", the
+ * expression's bytes. "none" where no table knows the place. Built a second time, with BY_LIBUNWIND, it asks
+ * libunwind for the rules. */
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <link.h>
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "stacks/libunwind_rules.h"
 #include "stacks/unwind_tables.h"
 
 #if defined __aarch64__
@@ -16,6 +20,13 @@ static const char *const names[] = {"x0",  "x1",  "x2",  "x3",  "x4",  "x5",  "x
 static const char *const names[] = {"rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", "r8",
                                     "r9",  "r10", "r11", "r12", "r13", "r14", "r15", "ra"};
 #endif
+
+static void print_expression(const char *kind, const struct vt_rule *rule)
+{
+    printf("%s:", kind);
+    for (int32_t i = 0; i < rule->offset; i++)
+        printf("%02x", rule->expression[i]);
+}
 
 static void print_rule(unsigned number, const struct vt_rule *rule)
 {
@@ -30,15 +41,45 @@ static void print_rule(unsigned number, const struct vt_rule *rule)
         printf(" %s=r%d", names[number], rule->offset);
         break;
     case VT_RULE_AT_EXPRESSION:
-        printf(" %s=exp", names[number]);
+        printf(" %s=", names[number]);
+        print_expression("exp", rule);
         break;
     case VT_RULE_EXPRESSION:
-        printf(" %s=vexp", names[number]);
+        printf(" %s=", names[number]);
+        print_expression("vexp", rule);
         break;
     default: /* readelf has one word for all that is not saved */
         break;
     }
 }
+
+#if defined BY_LIBUNWIND
+static int note_object(struct dl_phdr_info *object, size_t bytes, void *wanted)
+{
+    struct dl_phdr_info *found = wanted;
+    (void)bytes;
+    if (object->dlpi_addr == found->dlpi_addr)
+        *found = *object;
+    return object->dlpi_addr == found->dlpi_addr;
+}
+
+static bool find(const struct link_map *map, uintptr_t address, struct vt_unwind_row *row)
+{
+    static struct dl_phdr_info object;
+    if (!object.dlpi_phdr) {
+        object.dlpi_addr = map->l_addr;
+        if (!vt_libunwind_open() || !dl_iterate_phdr(note_object, &object))
+            exit(3); /* no libunwind here */
+    }
+    return vt_libunwind_find(&object, address, row);
+}
+#else
+static bool find(const struct link_map *map, uintptr_t address, struct vt_unwind_row *row)
+{
+    (void)map;
+    return vt_unwind_find(address, row);
+}
+#endif
 
 int main(int argc, char **argv)
 {
@@ -52,19 +93,21 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", dlerror());
         return 1;
     }
+#if !defined BY_LIBUNWIND
     vt_unwind_tables_start();
+#endif
     while (scanf("%" SCNx64, &offset) == 1) {
-        if (!vt_unwind_find(map->l_addr + offset, &row)) {
+        if (!find(map, map->l_addr + offset, &row)) {
             printf("%" PRIx64 " none\n", offset);
             continue;
         }
         if (row.cfa.kind == VT_RULE_OFFSET)
             printf("%" PRIx64 " cfa=%s%+d", offset, names[row.cfa_register], row.cfa.offset);
         else
-            printf("%" PRIx64 " cfa=exp", offset);
+            printf("%" PRIx64 " cfa=", offset), print_expression("exp", &row.cfa);
         for (unsigned i = 0; i <= VT_COLUMN_RETURN || i == VT_REGISTER_STACK; i++)
             print_rule(i, &row.registers[i]);
-        printf("\n");
+        printf(row.signal_frame ? " signal=yes\n" : "\n");
     }
     return 0;
 }
