@@ -47,7 +47,7 @@ if [ "$mode" = all ]; then
     setup_sharded_trainers || echo "DeepSpeed's and Megatron's trainers are not tested" >&2
     setup_packaging || echo "the wheel and the completions of absent shells are not tested" >&2
     export VRAMTRACE_PYTHON
-    suites=(tests/golden tests/corpus tests/torch tests/frameworks tests/faults tests/fuzz tests/packaging tests/fleet tests/gpu tests/dryrun)
+    suites=(tests/dryrun tests/corpus tests/torch tests/golden tests/frameworks tests/faults tests/fuzz tests/packaging tests/fleet tests/gpu) # long files first
 else
     suites=(tests/golden)
     setup_pytest
@@ -74,8 +74,9 @@ else
     beside ordered pythons
 fi
 
-[ "$mode" = quick ] || step "libunwind" ./tests/unwinder/run.sh
-[ "$mode" = quick ] || step "AArch64 under qemu" ./tests/aarch64/run.sh
+libunwind() { step libunwind ./tests/unwinder/run.sh; }
+aarch64() { step "AArch64 under qemu" ./tests/aarch64/run.sh; }
+[ "$mode" = quick ] || beside libunwind aarch64
 
 bare_machines() {
     (. packaging/chroot.sh && chroot_check) || { echo "skipped"; return 0; }

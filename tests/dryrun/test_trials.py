@@ -7,9 +7,9 @@ import pytest
 
 import trials
 from dry import PROGRAMS, PYTHON, dry
-from helpers import ENVIRONMENT, PROGRAM, RUN, run
+from helpers import ENVIRONMENT, LONG, PROGRAM, RUN, run
 
-SHORT = ("no_grad=evaluate,checkpoint=blocks.*,bf16", "no_grad=evaluate,foreach=off,need_weights=off,zero_grad=early,batch=8")
+SHORT = ("no_grad=evaluate,checkpoint=blocks.*,bf16", "no_grad=evaluate,foreach=off,need_weights=off,zero_grad=early,batch=8")[:2 if LONG else 1]
 FEW = ("no_grad", "need_weights", "inplace", "zero_grad", "foreach")  # edits of which the findings need not speak
 
 
@@ -199,6 +199,7 @@ print(torch.cuda.max_memory_allocated())
 """
 
 
+@pytest.mark.skipif(not LONG, reason="a minute")
 def test_modules_are_named_after_their_model_where_there_are_several(tmp_path):
     (tmp_path / "two.py").write_text(TWO_MODELS)
     told, tries = tmp_path / "told.json", ("critic.*", "half.layers.*")

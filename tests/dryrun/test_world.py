@@ -7,9 +7,11 @@ import pytest
 
 import world
 from dry import PROGRAM, PYTHON, dry
+from helpers import LONG
 
 
-@pytest.mark.parametrize("kind, size, ranks", [("objects", 2, "1,0"), ("pp_exchanged", 2, "1"), ("fsdp2_tp", 4, "2")])
+@pytest.mark.parametrize("kind, size, ranks", [("objects", 2, "1,0"), ("pp_exchanged", 2, "1"),
+                                               pytest.param("fsdp2_tp", 4, "2", marks=pytest.mark.skipif(not LONG, reason="2 minutes"))])
 def test_equals_real_processes(kind, size, ranks, tmp_path):
     real, alone, done = world.compare(tmp_path, kind, size, ranks=ranks)
     assert {int(rank) for rank in ranks.split(",")} <= set(alone[kind])
