@@ -9,10 +9,11 @@ LEVELS = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
 NAMES = [name for name in TEN if name != "barely"]
 
 
+@pytest.mark.parametrize("width, height", [(1280, 800), *([(390, 844), (1920, 1080)] if LONG else [])])
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("name", [*NAMES, "hostile"] if LONG else ["leak", "out_of_memory", "program"])
-def test_no_rule_is_broken(browser, page_of, name, theme):
-    browser.open(page_of(name), theme=theme)
+def test_no_rule_is_broken(browser, page_of, name, theme, width, height):
+    browser.open(page_of(name), width=width, height=height, theme=theme)
     browser.press("b")
     browser.driver.execute_script("vramtrace.store.set({pinA: 20})")
     broken = {}
