@@ -1,5 +1,6 @@
 """Bands of the timeline and the flame graph in a browser, by mouse and by keys: sums made from all of the page's allocations."""
 import itertools
+import json
 import re
 import sys
 from pathlib import Path
@@ -148,11 +149,14 @@ def test_flame_graph_by_mouse(driver, look, make):
     assert told(tree_point(driver, 2, 0.6))[0] != largest
     # What was made in the window and is alive at its end.
     driver.find_element("css selector", ".vp-flame .vp-toggle button:last-child").click()
+    whole = driver.find_element("css selector", ".vp-flame .vp-heading").text
     driver.execute_script("vramtrace.store.set({zoom: [arguments[0], arguments[1]]})", trace.events[520], trace.events[700])
     settle(driver)
     first, last = trace.change_at(trace.events[520] - 1) + 1, trace.change_at(trace.events[700] - 1)
     made = [(row, one) for row, one in in_use(trace, last) if one["begin"] >= first]
-    wait(driver, "return document.querySelector('.vp-flame .vp-heading').textContent.includes('made from')")
+    # A part that is slow to draw waits until the pointer rests.
+    wait(driver, "return (text => text.includes('made from') && text !== " + json.dumps(whole)
+         + ")(document.querySelector('.vp-flame .vp-heading').innerText)")
     assert told(tree_point(driver, 1, 0.5))[1:] == (sum(one["bytes"] for _, one in made), len(made))
     name, size, blocks = told(tree_point(driver, 2, 0.01))
     assert (size, blocks) == frames_of(trace, made)[name]
