@@ -14,6 +14,7 @@ from .mcp_sql import open_database, run_query
 from .mcp_traces import MAX_FILES, Failure, Found, Trace, Traces, bytes_text, clean, read_trace
 
 FEW, FEW_LINES, FEW_RANKS, FEW_TRACES, FEW_ROWS = 6, 12, 16, 20, 20  # rows, where none are asked for
+ALL_TABLES = 100  # more than there are
 KEPT_ANSWERS, KEPT_DATABASES = 64, 4
 OUT_OF_MEMORY = 5  # vramtrace's exit status
 # What one answer may take: memory, of vramtrace too; events of all traces that it reads; of one that is read whole.
@@ -245,5 +246,6 @@ class Tools:
         self.databases[trace.path] = trace.file, database
         if len(self.databases) > KEPT_DATABASES:
             self.databases.pop(next(iter(self.databases)))[1].close()
-        text, data = run_query(database, call.get("query"), call.get("top") or FEW_ROWS, call.get("cell_characters"))
+        rows = call.get("top") or (FEW_ROWS if call.get("query") else ALL_TABLES)
+        text, data = run_query(database, call.get("query"), rows, call.get("cell_characters"))
         return f"{clean(trace.name)}\n{text}", data
