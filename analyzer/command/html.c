@@ -120,7 +120,7 @@ static int add_traces(const struct vt_arguments *arguments, const struct vt_file
     return result;
 }
 
-static int add_trials(const char *path, struct vt_html *page)
+static int add_trials(const char *path, bool redact, struct vt_html *page)
 {
     struct stat status;
     const int file = vt_open_regular(path, &status);
@@ -128,7 +128,7 @@ static int add_trials(const char *path, struct vt_html *page)
     char *text = vt_allocate(bytes + 1);
     const ssize_t got = file < 0 ? -1 : read(file, text, bytes);
     const int error = errno;
-    const bool good = got >= 0 && vt_html_add_trials(page, text, (size_t)got);
+    const bool good = got >= 0 && vt_html_add_trials(page, text, (size_t)got, redact);
 
     if (file >= 0)
         close(file);
@@ -184,7 +184,7 @@ static int write_page(const struct vt_arguments *arguments, const struct vt_file
     size_t left_out = 0;
     int status;
 
-    status = arguments->trials ? add_trials(arguments->trials, page) : 0;
+    status = arguments->trials ? add_trials(arguments->trials, arguments->redact, page) : 0;
     if (!status)
         status = add_traces(arguments, files, &left_out, page);
     if (!status && usual)

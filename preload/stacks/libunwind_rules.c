@@ -286,10 +286,6 @@ bool vt_libunwind_find(const struct dl_phdr_info *object, uintptr_t address, str
     if (!read_stack_pointer(&question, &cursor, cfa, &row->registers[VT_REGISTER_STACK]))
         return false;
     row->signal_frame = library.is_signal_frame(&cursor) > 0; /* the one that it stepped from */
-#if defined __aarch64__
-    struct vt_rule *link = &row->registers[VT_COLUMN_RETURN];
-    row->registers[VT_REGISTER_RETURN] =
-        link->kind == VT_RULE_SAME ? (struct vt_rule){VT_RULE_REGISTER, VT_COLUMN_RETURN, NULL} : *link;
-#endif
+    vt_unwind_set_return(row);
     return true;
 }

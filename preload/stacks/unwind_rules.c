@@ -218,10 +218,6 @@ bool vt_unwind_run(const struct vt_unwind_common *common, struct vt_cursor instr
         return false;
     *row = program.row;
     row->signal_frame = common->signal_frame;
-#if defined __aarch64__
-    struct vt_rule *link = &row->registers[VT_COLUMN_RETURN];
-    row->registers[VT_REGISTER_RETURN] =
-        link->kind == VT_RULE_SAME ? (struct vt_rule){VT_RULE_REGISTER, VT_COLUMN_RETURN, NULL} : *link;
-#endif
+    vt_unwind_set_return(row);
     return true;
 }

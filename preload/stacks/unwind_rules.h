@@ -51,6 +51,18 @@ struct vt_unwind_row {
     struct vt_rule registers[VT_REGISTERS];
 };
 
+/* AArch64: the frame returns to where the link register says, of which the tables tell. */
+static inline void vt_unwind_set_return(struct vt_unwind_row *row)
+{
+#if defined __aarch64__
+    const struct vt_rule *link = &row->registers[VT_COLUMN_RETURN];
+    row->registers[VT_REGISTER_RETURN] =
+        link->kind == VT_RULE_SAME ? (struct vt_rule){VT_RULE_REGISTER, VT_COLUMN_RETURN, NULL} : *link;
+#else
+    (void)row;
+#endif
+}
+
 /* What several functions' tables have in common (CIE). */
 struct vt_unwind_common {
     uint64_t code_factor;

@@ -422,9 +422,12 @@ def test_what_a_trial_measured(browser, traces, tmp_path):
     number = next(i for i, item in enumerate(advice) if item["change"])
     change, bytes_left = advice[number]["change"], peak - 5 * 2**20
     trials = [{"changes": "", "peak_used_bytes": peak}, {"changes": change, "peak_used_bytes": bytes_left},
-              {"changes": "</script>", "peak_used_bytes": 1}, {"changes": "batch=1", "peak_used_bytes": None}]
+              {"changes": "</script>", "peak_used_bytes": 1}, {"changes": "arg:name=secret", "peak_used_bytes": 1}, {"changes": "batch=1", "peak_used_bytes": None}]
     (tmp_path / "trials.json").write_text(json.dumps({"trials": trials}))
     helpers.vramtrace("html", "--trials", tmp_path / "trials.json", "-o", tmp_path / "page.html", traces["transformer"])
+    for options, there in (([], True), (["--redact"], False)):
+        helpers.vramtrace("html", *options, "--trials", tmp_path / "trials.json", "-o", tmp_path / "other.html", traces["transformer"])
+        assert ("arg:name=secret" in (tmp_path / "other.html").read_text()) == there
     browser.open(tmp_path / "page.html")
     browser.tab("advice")
     cards = "document.querySelector('.part-advice').textContent"

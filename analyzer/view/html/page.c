@@ -79,7 +79,7 @@ void vt_html_add_job(struct vt_html *page, const struct vt_job *job)
     fclose(json);
 }
 
-bool vt_html_add_trials(struct vt_html *page, const char *text, size_t bytes)
+bool vt_html_add_trials(struct vt_html *page, const char *text, size_t bytes, bool redact)
 {
     cJSON *root = cJSON_ParseWithLength(text, bytes), *trials = cJSON_GetObjectItem(root, "trials"), *trial;
     FILE *json = vt_memory_stream(&page->trials_text, &page->trials_bytes);
@@ -91,6 +91,8 @@ bool vt_html_add_trials(struct vt_html *page, const char *text, size_t bytes)
 
         if (!changes || !cJSON_IsNumber(peak))
             continue; /* it failed */
+        if (redact && (strstr(changes, "arg:") || strstr(changes, "env:")))
+            continue;
         fprintf(json, "%s{\"bytes\":%.0f,\"changes\":", ftell(json) ? "," : "", peak->valuedouble);
         vt_json_text(changes, true, json);
         fputs("}", json);
@@ -114,8 +116,9 @@ static void put_head(const struct vt_html *page, const char *title, FILE *out)
     fprintf(out, "{\"format\":\"vramtrace.page/2\",\"version\":\"%s\",\"title\":", VRAMTRACE_VERSION);
     vt_json_text(title ? title : page->title, true, out);
     fprintf(out, ",\"traces\":[%s],\"left_out\":[%s],\"trials\":[%s],\"job\":%s%s%s,\"diff\":%s",
-            page->traces_text, page->left_out_text, page->trials_text ? page->trials_text : "", page->job_text ? "{" : "null", page->job_text ? page->job_text : "",
-            page->job_text ? "}" : "", page->compares ? "{" : "null}");
+            page->traces_text, page->left_out_text, page->trials_text ? page->trials_text : "",
+            page->job_text ? "{" : "null", page->job_text ? page->job_text : "", page->job_text ? "}" : "",
+            page->compares ? "{" : "null}");
     if (page->compares) {
         vt_blob_describe(&page->diff, out);
         fputs("}}", out);

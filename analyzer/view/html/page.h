@@ -28,8 +28,9 @@ void vt_html_add(struct vt_html *page, const struct vt_report *report, const str
 void vt_html_leave_out(struct vt_html *page, const char *path);
 /* What the traces are together. */
 void vt_html_add_job(struct vt_html *page, const struct vt_job *job);
-/* What trials of a dry run measured: the text of its JSON. False: it is none. */
-bool vt_html_add_trials(struct vt_html *page, const char *text, size_t bytes);
+/* What trials of a dry run measured: the text of its JSON. `redact`: without those that change an argument or
+ * the environment. False: it is none. */
+bool vt_html_add_trials(struct vt_html *page, const char *text, size_t bytes, bool redact);
 /* Of the first two traces. */
 void vt_html_compare(struct vt_html *page, const struct vt_diff *diff);
 

@@ -107,8 +107,8 @@ export function drawWhatIf(timeline, context, whatif) {
 /** What a trial of a dry run measured that made all changes of these advices and no other: {saved, peak} of the run as it was; null: none. */
 export function measured(numbers, advice, trials) {
     const words = (list) => [...new Set(list)].sort().join(","), plain = trials?.find(({ changes }) => !changes);
-    const wanted = words(numbers.map((one) => advice[one].change)), made = wanted.split(",");
-    const all = advice.flatMap(({ change }, i) => (change && made.includes(change) ? [i] : []));
+    const wanted = words(numbers.map((one) => advice[one].change)), changes = wanted.split(",");
+    const all = advice.flatMap(({ change }, i) => (change && changes.includes(change) ? [i] : []));
     const trial = plain && wanted && words(all) === words(numbers) && trials.find(({ changes }) => words(changes.split(",")) === wanted);
     return trial ? { saved: plain.bytes - trial.bytes, peak: plain.bytes } : null;
 }

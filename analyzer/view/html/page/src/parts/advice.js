@@ -50,7 +50,10 @@ function draw(root, document, context) {
     if (!advice.length)
         return;
     const peak = model.measure(model.walker.to(model.peak)); // a trial of another run says nothing of this one
-    const tried = (numbers) => [measured(numbers, advice, model.data.head.trials)].find((trial) => trial?.peak === peak) ?? null;
+    const tried = (numbers) => {
+        const trial = measured(numbers, advice, model.data.head.trials);
+        return trial?.peak === peak ? trial : null;
+    };
     const event = model.eventOf(model.peak), { said, box } = whatIf(advice, tried, context);
     root.append(h("p", { class: "vp-muted" },
                     "Predicted reduction of the peak, ", h("span", explained("savings", true), "each by itself"),
