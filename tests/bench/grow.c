@@ -1,12 +1,10 @@
-/* Makes traces of a wanted size, to see how the analyzer's time grows: grow SHAPE EVENTS OUT [SOURCE].
+/* Makes traces of a wanted size, to see how the analyzer's time grows: grow SHAPE EVENTS OUT.
  *
- * `steps` repeats the steps of a recorded trace, SOURCE. The others are made up, and each is the worst case
- * of one part of the analyzer. Stacks look like PyTorch's. */
+ * They are made up, and each is the worst case of one part of the analyzer. Stacks look like PyTorch's. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "attribute/attribute.h"
 #include "trace/chain.h"
 #include "trace_builder.h"
 
@@ -522,147 +520,6 @@ static void frees(struct run *run)
     free(kept);
 }
 
-/* ---- A recorded trace ---- */
-
-/* Definitions, from the chunks as they stand in the file. */
-static void copy_definitions(struct run *run, const struct vt_trace *trace)
-{
-    FILE *file = fopen(trace->path, "rb");
-    struct vt_chunk_header head;
-    struct vt_chain *chain = vt_chain_make();
-    struct vt_event *events = calloc(VT_CHUNK_EVENTS, sizeof *events);
-    REQUIRE(chain && events && file && !fseek(file, (long)trace->header.chunks_offset, SEEK_SET));
-    while ((uint64_t)ftell(file) < trace->header.chunks_end && fread(&head, sizeof head, 1, file) == 1) {
-        uint8_t *stored = malloc(head.stored_bytes), *definitions = malloc(head.definitions_bytes + 1);
-        REQUIRE(stored && definitions && fread(stored, 1, head.stored_bytes, file) == head.stored_bytes);
-        REQUIRE(vt_chain_read(chain, &head, stored, definitions, events) == 0);
-        builder_definitions(run->builder, definitions, head.definitions_bytes);
-        free(stored);
-        free(definitions);
-    }
-    vt_chain_free(chain);
-    free(events);
-    fclose(file);
-}
-
-static uint64_t live_key(const struct vt_event *event)
-{
-    uint64_t key = (event->address ^ event->layer) * UINT64_C(0x9e3779b97f4a7c15);
-    key = (key ^ key >> 29) * UINT64_C(0xd6e8feb86659fd93);
-    return key ^ key >> 32;
-}
-
-/* Two beginnings of steps, as far apart as can be, at which the same addresses are alive: between them lie
- * whole steps that can be repeated. */
-static void find_period(const struct vt_attribution *attribution, uint32_t *first, uint32_t *end)
-{
-    const struct vt_trace *trace = attribution->trace;
-    size_t count = 0, step_count = attribution->step_count;
-    uint64_t *alive = calloc(step_count + 2, sizeof *alive), now = 0;
-    uint32_t *events = calloc(step_count + 2, sizeof *events);
-    REQUIRE(alive && events);
-    for (size_t s = 0; s < attribution->span_count; s++) {
-        const struct vt_span *span = &attribution->spans[s];
-        if (s > 0 && span->step != span[-1].step && count <= step_count) {
-            events[count] = span->first_event;
-            alive[count++] = now;
-        }
-        for (uint32_t i = span->first_event; i <= span->last_event; i++) {
-            if (trace->events[i].kind == VT_EVENT_ALLOC)
-                now += live_key(&trace->events[i]);
-            else if (trace->events[i].kind == VT_EVENT_FREE)
-                now -= live_key(&trace->events[i]);
-        }
-    }
-    *first = *end = 0;
-    for (size_t i = 0; i < count; i++)
-        for (size_t k = i + 1; k < count; k++)
-            if (alive[i] == alive[k] && events[k] - events[i] > *end - *first) {
-                *first = events[i];
-                *end = events[k];
-            }
-    free(alive);
-    free(events);
-}
-
-static uint64_t last_node(const struct vt_trace *trace, uint32_t end)
-{
-    uint64_t most = 0;
-    for (uint32_t i = 0; i < end; i++) {
-        uint64_t number = trace->events[i].sequence & ((UINT64_C(1) << VT_SEQUENCE_THREAD_SHIFT) - 1);
-        most = number > most ? number : most;
-    }
-    return most & ~UINT64_C(1);
-}
-
-/* The ids that stacks have in the file: the reader gives each of their threads a copy. */
-static uint32_t *ids_in_file(const struct vt_trace *trace)
-{
-    uint32_t *ids = calloc(trace->stack_count, sizeof *ids);
-    struct vt_index known = {0}; /* frames → id */
-    REQUIRE(ids);
-    for (uint32_t id = 1; id < trace->stack_count; id++) {
-        uint64_t frames = (uintptr_t)trace->stacks[id].native;
-        ids[id] = frames ? vt_index_get(&known, frames) : id;
-        if (ids[id] == VT_INDEX_NONE)
-            vt_index_put(&known, frames, ids[id] = id);
-    }
-    vt_index_free(&known);
-    return ids;
-}
-
-/* An event as it is so many rounds later. */
-static void put_again(struct run *run, const uint32_t *ids, const struct vt_event *event, uint64_t t_ns,
-                      uint64_t node)
-{
-    struct vt_event again = *event;
-    again.stack_id = ids[event->stack_id];
-    again.t_ns += t_ns;
-    if (again.sequence > VT_SEQUENCE_NO_NUMBER)
-        again.sequence += node;
-    if (again.kind == VT_EVENT_NODE && again.detail > VT_SEQUENCE_NO_NUMBER)
-        again.detail += node;
-    builder_event(run->builder, again);
-    run->events++;
-}
-
-static void steps(struct run *run, const char *source)
-{
-    struct vt_trace *trace;
-    struct vt_replay *replay;
-    struct vt_attribution *attribution;
-    char error[512];
-    uint32_t first, end;
-    REQUIRE(!vt_trace_open(source, NULL, &trace, error, sizeof error));
-    replay = vt_replay_make(trace);
-    REQUIRE(!vt_attribute(trace, replay, NULL, &attribution, error, sizeof error));
-    find_period(attribution, &first, &end);
-    REQUIRE(end > first);
-    uint64_t rest = trace->event_count - (end - first);
-    uint64_t rounds = run->wanted > rest ? (run->wanted - rest) / (end - first) : 0;
-    uint64_t t_ns = trace->events[end].t_ns - trace->events[first].t_ns;
-    uint64_t node = last_node(trace, end) - last_node(trace, first);
-    struct vt_file_header *header = builder_header(run->builder = builder_new(64));
-    rounds = rounds ? rounds : 1;
-    header->feature_bits = trace->header.feature_bits;
-    uint32_t *ids = ids_in_file(trace);
-    header->start_monotonic_ns = trace->header.start_monotonic_ns;
-    header->end_monotonic_ns = trace->header.end_monotonic_ns + t_ns * (rounds - 1);
-    copy_definitions(run, trace);
-    for (uint32_t i = 0; i < end; i++)
-        put_again(run, ids, &trace->events[i], 0, 0);
-    for (uint64_t round = 1; round < rounds; round++)
-        for (uint32_t i = first; i < end; i++)
-            if (trace->events[i].kind != VT_EVENT_INSPECTION)
-                put_again(run, ids, &trace->events[i], t_ns * round, node * round);
-    for (uint32_t i = end; i < trace->event_count; i++)
-        put_again(run, ids, &trace->events[i], t_ns * (rounds - 1), node * (rounds - 1));
-    free(ids);
-    vt_attribution_free(attribution);
-    vt_replay_free(replay);
-    vt_trace_close(trace);
-}
-
 static const struct {
     const char *name;
     void (*make)(struct run *run);
@@ -686,24 +543,19 @@ int main(int argc, char **argv)
     struct run run = {0};
     size_t bytes, shape = 0;
     if (argc < 4) {
-        fprintf(stderr, "grow SHAPE EVENTS OUT [SOURCE]; shapes: steps (with SOURCE)");
+        fprintf(stderr, "grow SHAPE EVENTS OUT; shapes:");
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-            fprintf(stderr, ", %s", shapes[i].name);
+            fprintf(stderr, " %s", shapes[i].name);
         fprintf(stderr, "\n");
         return 2;
     }
     run.wanted = strtoull(argv[2], NULL, 10);
-    if (!strcmp(argv[1], "steps")) {
-        REQUIRE(argc > 4);
-        steps(&run, argv[4]);
-    } else {
-        while (shape < sizeof shapes / sizeof *shapes && strcmp(shapes[shape].name, argv[1]))
-            shape++;
-        REQUIRE(shape < sizeof shapes / sizeof *shapes);
-        begin(&run);
-        shapes[shape].make(&run);
-        builder_header(run.builder)->end_monotonic_ns = run.t_ns;
-    }
+    while (shape < sizeof shapes / sizeof *shapes && strcmp(shapes[shape].name, argv[1]))
+        shape++;
+    REQUIRE(shape < sizeof shapes / sizeof *shapes);
+    begin(&run);
+    shapes[shape].make(&run);
+    builder_header(run.builder)->end_monotonic_ns = run.t_ns;
     const uint8_t *image = builder_image(run.builder, &bytes);
     FILE *out = fopen(argv[3], "wb");
     REQUIRE(out && fwrite(image, 1, bytes, out) == bytes && !fclose(out));

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""How the analyzer's time grows with the trace: tests/bench/growth.py [--sizes N,N...] [--source TRACE] [--markdown FILE]
+"""How the analyzer's time grows with the trace: tests/bench/growth.py [--sizes N,N...] [--markdown FILE]
 
-Traces come from the build's tests/bench/grow: `steps` repeats the steps of a recorded trace (--source), each other trace is
-the worst case of one part of the analyzer. Time is CPU time of the command, user and system. The exponent compares
-the last two sizes: 1 is linear, 2 quadratic.
+Traces come from the build's tests/bench/grow: each is the worst case of one part of the analyzer (long.py measures traces as
+recorded). Time is CPU time of the command, user and system. The exponent compares the last two sizes: 1 is linear, 2 quadratic.
 """
 import argparse
 import math
@@ -19,7 +18,7 @@ from helpers import BUILD, made_here  # noqa: E402
 from helpers import PROGRAM as VRAMTRACE  # noqa: E402
 
 GROW = BUILD / "tests/bench/grow"
-SHAPES = ("steps", "evaluations", "forwards", "passes", "gradients", "gradients_kept", "groups", "holders", "names", "modules",
+SHAPES = ("evaluations", "forwards", "passes", "gradients", "gradients_kept", "groups", "holders", "names", "modules",
           "stacks", "refusals", "addresses", "views", "frees")
 COMMANDS = {
     "report": ("report", "TRACE"),
@@ -42,10 +41,9 @@ COMMANDS = {
 TOO_LONG_S = 60
 
 
-def grow(shape, events, path, source=None):
+def grow(shape, events, path):
     """Makes a trace; returns its number of events."""
-    command = [GROW, shape, str(events), path, *([source] if shape == "steps" else [])]
-    return int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return int(subprocess.run([GROW, shape, str(events), path], check=True, capture_output=True, text=True).stdout)
 
 
 def arguments_of(name, trace, program=VRAMTRACE):
@@ -73,7 +71,7 @@ def measure(shape, sizes, options, folder):
     found = {name: [] for name in options.commands}
     for size in sizes:
         trace = pathlib.Path(folder) / "grown.vrt"
-        events = grow(shape, size, trace, options.source)
+        events = grow(shape, size, trace)
         for name, times in found.items():
             if not times or times[-1][1] is not None:
                 times.append((events, cpu_seconds(name, trace, options.program)))
@@ -99,12 +97,11 @@ def main():
     parser.add_argument("--sizes", default="20000,80000,320000,1280000,2560000")
     parser.add_argument("--shapes", default="")
     parser.add_argument("--commands", default="")
-    parser.add_argument("--source", type=pathlib.Path, help="a recorded trace of training steps, for the shape `steps`")
     parser.add_argument("--program", type=pathlib.Path, default=VRAMTRACE)
     parser.add_argument("--markdown", type=pathlib.Path, help="file to write the table to")
     options = parser.parse_args()
     sizes = [int(size) for size in options.sizes.split(",")]
-    shapes = options.shapes.split(",") if options.shapes else [s for s in SHAPES if options.source or s != "steps"]
+    shapes = options.shapes.split(",") if options.shapes else SHAPES
     options.commands = options.commands.split(",") if options.commands else list(COMMANDS)
     lines = ["| trace | command | " + " | ".join(f"{size:,}" for size in sizes) + " | exponent |",
              "|---|---|" + "--:|" * (len(sizes) + 1)]
@@ -115,7 +112,7 @@ def main():
                 lines.append(row(shape, name, times, sizes))
                 print(lines[-1], flush=True)
     if options.markdown:
-        command = f"tests/bench/growth.py --sizes {options.sizes} --source TRACE --markdown docs/results/growth.md"
+        command = f"tests/bench/growth.py --sizes {options.sizes} --markdown docs/results/growth.md"
         options.markdown.write_text("\n".join([made_here("How the analyzer's time grows: CPU seconds by number of events", command),
                                                *lines, ""]))
 

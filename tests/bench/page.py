@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""What a page costs: tests/bench/page.py [TRACE...] [--events N,N...] [--markdown FILE]
+"""What a page costs: tests/bench/page.py [TRACE...] [--kinds NAME,…] [--millions N,…] [--markdown FILE]
 
 For each trace: the time that `vramtrace html` takes, the size of the page, and in headless Chromium, which draws in software
 here, what a reader waits for: the first paint, the whole trace read, and frames while the timeline is dragged, zoomed and pointed
-at. Without TRACEs it makes them, by tests/bench/grow from a short training over the stand-in (--source TRACE: from that).
+at, with each tab open. Without TRACEs it records them, by long.py.
 Needs VRAMTRACE_READERS' packages; run it with that interpreter.
 """
 import argparse
@@ -17,13 +17,13 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "browser"))
-import recordings  # noqa: E402
+import long  # noqa: E402
 from browser import Browser  # noqa: E402
 
 import helpers  # noqa: E402
 
-GROW = helpers.BUILD / "tests" / "bench" / "grow"
 ROUNDS = 3
+MOVES = "pan", "zoom", "point"
 # Moves the window or the pointer once a frame, as a drag does, for two seconds; gives the times between frames, in ms.
 FRAMES = """
 const [what, done] = arguments, {store, model, timeline} = vramtrace, axis = model.axis(store.get().axis);
@@ -58,7 +58,7 @@ def of_command(trace, page):
 
 
 def of_browser(page, browser):
-    """Seconds to the first paint and to all being read, by the browser's clock; frames a second and the longest of them."""
+    """Seconds to the first paint and to all being read, by the browser's clock; frames a second and the longest of them, by tab."""
     paints, reads = [], []
     for _ in range(ROUNDS):
         browser.driver.get("about:blank")
@@ -68,46 +68,45 @@ def of_browser(page, browser):
         if paint is not None:
             paints.append(paint / 1000)
         reads.append(ready / 1000)
-    found = {"first paint": min(paints) if paints else None, "read": min(reads)}
-    for what in ("pan", "zoom", "point"):
-        browser.press("0")
-        times = browser.driver.execute_async_script(FRAMES, what)
-        found[what] = 1000 / statistics.mean(times), max(times)
+    found = {"first paint": min(paints) if paints else None, "read": min(reads), "tabs": {}}
+    for tab in browser.script("[...document.querySelectorAll('[role=tab]')].map(tab => tab.id.slice(4))"):
+        rates = found["tabs"][tab] = {}
+        for what in MOVES:
+            browser.script("vramtrace.store.set({tab: arguments[0]})", tab)
+            browser.press("0")
+            browser.settle()
+            times = browser.driver.execute_async_script(FRAMES, what)
+            rates[what] = 1000 / statistics.mean(times), max(times)
     return found
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("traces", nargs="*", type=pathlib.Path)
-    parser.add_argument("--events", default="400000,10000000", type=lambda text: [int(part) for part in text.split(",")])
-    parser.add_argument("--source", type=pathlib.Path, help="the training whose steps are repeated")
-    parser.add_argument("--markdown", type=pathlib.Path, help="the table goes there too")
+    parser.add_argument("--kinds", default="equal")
+    parser.add_argument("--millions", default="0.4,4.6")
+    parser.add_argument("--markdown", type=pathlib.Path, help="the tables go there too")
     options = parser.parse_args()
-    lines = ["| trace | events | page | html: time, CPU | first paint | all read | pan | zoom | pointer |",
-             "|---|--:|--:|--:|--:|--:|--:|--:|--:|"]
+    pages = ["| trace | events | page | html: time, CPU | first paint | all read |", "|---|--:|--:|--:|--:|--:|"]
+    frames = ["| trace | tab | pan | zoom | pointer |", "|---|---|--:|--:|--:|"]
     with tempfile.TemporaryDirectory() as folder, Browser(pathlib.Path(folder)) as browser:
-        traces = options.traces
-        if not traces:
-            source = options.source
-            if source is None:
-                source = pathlib.Path(folder) / "source.vrt"
-                helpers.run([helpers.PYTHON, recordings.TORCH / "train_script.py", "transformer_amp", "--steps", "5"], source,
-                            VRAMTRACE_QUIET="1")
-            for events in options.events:
-                traces.append(pathlib.Path(folder) / f"grown{events}.vrt")
-                subprocess.run([GROW, "steps", str(events), traces[-1], source], check=True, stdout=subprocess.DEVNULL)
+        sizes = [int(float(number) * 1e6) for number in options.millions.split(",")]
+        traces = options.traces or [trace for kind in options.kinds.split(",")
+                                    for trace in long.record(kind, sizes, pathlib.Path(folder)).values()]
         for trace in traces:
             page = pathlib.Path(folder) / "page.html"
             wall, cpu = of_command(trace, page)
             found = of_browser(page, browser)
             events = helpers.info(trace)["trace"]["events"]
-            frames = " | ".join(f"{rate:.0f}/s, longest {longest:.0f} ms"
-                                for rate, longest in (found[what] for what in ("pan", "zoom", "point")))
             paint = "–" if found["first paint"] is None else f"{found['first paint']:.2f} s"
-            lines.append(f"| {trace.stem} | {events:,} | {page.stat().st_size / 1e6:.2f} MB | {wall:.2f} s, {cpu:.2f} s | {paint} | {found['read']:.2f} s | {frames} |")
-            print(lines[-1], flush=True)
+            pages.append(f"| {trace.stem} | {events:,} | {page.stat().st_size / 1e6:.2f} MB | {wall:.2f} s, {cpu:.2f} s | {paint} | {found['read']:.2f} s |")
+            print(pages[-1], flush=True)
+            for tab, rates in found["tabs"].items():
+                cells = (f"{rate:.0f}/s, longest {longest:.0f} ms" for rate, longest in rates.values())
+                frames.append(f"| {trace.stem} | {tab} | {' | '.join(cells)} |")
+                print(frames[-1], flush=True)
     version = subprocess.run(["chromium", "--version"], capture_output=True, text=True).stdout.strip()
-    lines = [helpers.made_here("What `vramtrace html` and its page cost", "tests/bench/page.py TRACE…"), *lines, "",
+    lines = [helpers.made_here("What `vramtrace html` and its page cost", "tests/bench/page.py TRACE…"), *pages, "", *frames, "",
              f"{version}, headless, drawing in software."]
     print("\n" + "\n".join(lines))
     if options.markdown:

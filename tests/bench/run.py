@@ -2,7 +2,7 @@
 
     tests/bench/run.py [--rounds 7] [--only TABLE,…] [--markdown FILE]
 
-Tables: pair threads step life bytes analyzer. Needs VRAMTRACE_BUILD (build folder), VRAMTRACE_PYTHON (a Python with torch) and,
+Tables: pair threads step life bytes. Needs VRAMTRACE_BUILD (build folder), VRAMTRACE_PYTHON (a Python with torch) and,
 without a GPU, the stand-in's run.sh in VRAMTRACE_RUN. Benchmarks are not tests: nothing here fails on a slow machine.
 """
 import argparse
@@ -24,7 +24,6 @@ sys.path.insert(0, str(HERE.parent))
 from helpers import BUILD, LIBRARY, PROGRAM, PYTHON, RUN, made_here  # noqa: E402
 
 THREADS = BUILD / "tests/bench/bench_threads"
-GROW = BUILD / "tests/bench/grow"
 
 OURS = "vramtrace, native and Python stacks"
 # Name → arguments of a program here, settings of the recorder (None: without it).
@@ -41,8 +40,6 @@ MODELS = {"amp": "AMP transformer", "resnet50": "ResNet-50", "gpt2": "GPT-2"}
 THREAD_COUNTS = 1, 2, 4, 8, 16
 # Steps of a short and of a long run.
 STEPS = 20, 400
-EVENTS = 400_000, 10_000_000, 100_000_000
-COMMANDS = {"report": ["report"], "leaks": ["leaks"], "timeline": ["timeline"], "html": ["html", "-o", os.devnull]}
 
 
 # ---- running ----
@@ -199,30 +196,7 @@ def size(_rounds, folder):
     return lines
 
 
-def analyzer(rounds, folder):
-    """Commands on traces that repeat the steps of a recorded AMP training."""
-    source = pathlib.Path(folder) / "source.vrt"
-    said([PYTHON, HERE / "train_step.py", "--steps", 20], {"VRAMTRACE_OUT": str(source)}, folder, keep=True)
-    lines = ["| events | command | seconds | least–most | CPU seconds | memory, MiB |", "|--:|---|--:|--:|--:|--:|"]
-    for events in EVENTS:
-        trace = pathlib.Path(folder) / "large.vrt"
-        subprocess.run([GROW, "steps", str(events), trace, source], check=True, stdout=subprocess.DEVNULL)
-        for name, arguments in COMMANDS.items():
-            times, processor, memory = [], [], []
-            for _ in range(rounds if events < EVENTS[-1] else 1):
-                started = time.perf_counter()
-                child = subprocess.Popen([PROGRAM, *arguments, trace], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-                _, _, used = os.wait4(child.pid, 0)
-                times.append(time.perf_counter() - started)
-                processor.append(used.ru_utime + used.ru_stime)
-                memory.append(used.ru_maxrss / 1024)
-            lines.append(f"| {events:,} | {name} | {middle(times):.2f} | {spread(times)} | {middle(processor):.2f} "
-                         f"| {middle(memory):.0f} |")
-        trace.unlink()
-    return lines
-
-
-TABLES = {"pair": pair, "threads": threads, "step": step, "life": life, "bytes": size, "analyzer": analyzer}
+TABLES = {"pair": pair, "threads": threads, "step": step, "life": life, "bytes": size}
 
 
 def main():

@@ -25,6 +25,7 @@ FORKED = {
     "served": (HERE / "programs" / "served.py",),
     "many_blocks": (HERE / "programs" / "many_blocks.py",),
 }
+APART = "cached", "context", "host_pinned"  # categories of what is not in use
 FAILS = ("out_of_memory", "fragmentation", "killed")  # as they should
 # Acceptance is for these; the others have a test of their own.
 TEN = ("transformer", "gan", "lora", "leak", "out_of_memory", "fragmentation", "expandable", "two_devices", "killed", "program", "barely")

@@ -5,11 +5,10 @@ import page_data
 import pytest
 from browser import exact_bytes, printed_bytes
 from conftest import LONG
-from recordings import TEN, at_event
+from recordings import APART, TEN, at_event
 
 import helpers
 
-APART = ("cached", "context", "host_pinned")
 WAYS = {"category": "categories", "module": "modules", "kind": "kinds", "owner": "owners", "line": "lines", "stack": "stacks", "op": "ops",
         "block": None}
 
@@ -110,6 +109,16 @@ def test_pinned_moments_and_their_difference(browser, page_of, traces):
     assert set(found) == {label for table in tables for label, size in table.items()
                           if size} - {"in use", "from driver", "GPU size", *(labels[name] for name in APART)}
     browser.keep("transformer-compared")
+    # The same by files and lines of the source.
+    browser.tab("source")
+    files = [{column: exact_bytes(cells[column][1]) for column in ("A", "B", "A − B")} for _, _, cells in browser.rows()]
+    assert [sum(row[column] for row in files) for column in ("A", "B")] == [table["in use"] for table in tables]
+    assert sum(row["A − B"] for row in files) == tables[0]["in use"] - tables[1]["in use"]
+    file = browser.script("document.querySelector('.vp-code h3').textContent")
+    lines = [exact_bytes(title) for title in browser.script("[...document.querySelectorAll('.vp-code .vp-heat[title]')].map(cell => cell.title)")]
+    key = {name: cells["A − B"][1] for _, name, cells in browser.rows()}
+    assert sum(lines) == exact_bytes(next(title for name, title in key.items() if file.endswith(name))), (file, key)
+    browser.keep("transformer-source-compared")
 
 
 @pytest.mark.parametrize("name", TEN if LONG else ("transformer", "out_of_memory", "two_devices"))

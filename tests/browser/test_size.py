@@ -1,21 +1,22 @@
 """How large the page of a long training is."""
-import subprocess
+import pathlib
+import sys
 
 import pytest
 from conftest import LONG
 
 import helpers
 
-GROW = helpers.BUILD / "tests" / "bench" / "grow"
-
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "bench"))
+import long  # noqa: E402
 
 SIZES = [(400_000, 1.5e6), (10_000_000, 10e6)]
 
 
 @pytest.mark.parametrize("events, most", SIZES if LONG else SIZES[:1])
-def test_page_of_many_events(browser, traces, tmp_path, events, most):
-    trace, page = tmp_path / "long.vrt", tmp_path / "long.html"
-    subprocess.run([GROW, "steps", str(events), trace, traces["expandable"]], check=True, capture_output=True)
+def test_page_of_many_events(browser, tmp_path, events, most):
+    page = tmp_path / "long.html"
+    (trace,) = long.record("equal", [events], tmp_path).values()
     assert helpers.info(trace)["trace"]["events"] >= events * 0.9
     helpers.vramtrace("html", "-o", page, trace)
     assert page.stat().st_size <= most

@@ -9,7 +9,7 @@ import page_data
 import pytest
 from browser import TABS, exact_bytes, printed_bytes
 from conftest import LONG
-from recordings import TEN, at_event
+from recordings import APART, TEN, at_event
 from selenium.webdriver.common.keys import Keys
 
 import helpers
@@ -455,7 +455,12 @@ def test_requests_in_lanes(browser, page_of, traces):
         assert all(other[2] != lane or other[1] <= first or other[0] >= last for other in seen if other[:3] != [first, last, lane])
     left, top, width, height = browser.plot()
     browser.hover(left + width / 2, top + height + 24 + 2 * 16 + 8)
-    assert "answers requests" in browser.script("document.getElementById('tip').textContent")
+    tip = browser.script("document.getElementById('tip').textContent")
+    assert "answers requests" in tip
+    number = int(re.match(r"Request (\d+): ", tip)[1]) - 1
+    used = [sum(size for category, size in at_event(traces["served"], event)[0]["categories"].items() if category not in APART)
+            for event in (seen[number][3] - 1, seen[number][4])]
+    assert f"at its end {'+−'[used[1] < used[0]]}{printed_bytes(abs(used[1] - used[0]))}. " in tip, used
     browser.keep("served-lanes")
 
 

@@ -71,7 +71,7 @@ export function showFindings(head) {
     const chips = findingsOf(head).map((found) => {
         const { devices } = head.traces[found.trace];
         const where = [many ? traceName(head, found.trace) : "", devices.length > 1 ? `GPU ${found.device}` : ""].filter(Boolean).join(", ");
-        const text = `${found.text}${where ? ` · ${where}` : ""}${found.count > 1 ? ` and ${format.count(found.count - 1)} more` : ""}`;
+        const text = `${found.text}${where ? ` · ${where}` : ""}${found.count > 1 ? `, also in ${format.count(found.count - 1)} more` : ""}`;
         const link = new URLSearchParams({ trace: String(found.trace), device: String(found.device), tab: found.tab });
         if (found.at !== null)
             link.set("a", String(found.at));

@@ -3,6 +3,7 @@
 import { byId, clear, h as el, visible } from "./dom.js";
 import { showFindings, traceName } from "./chips.js";
 import * as format from "./format.js";
+import { differenceOf } from "./parts/view.js";
 
 export function showHeading(head, trace, traceNumber, device) {
     const command = head.traces.length > 1 || !head.title ? trace.command || trace.name : head.title;
@@ -33,9 +34,9 @@ export function spoken(model, state) {
     const now = model.state(state.pinA ?? model.peak);
     const largest = model.stacked.filter((c) => now.categories[c]).sort((a, b) => now.categories[b] - now.categories[a]).slice(0, 3)
         .map((c) => `${model.categories[c].label} ${format.bytes(now.categories[c])}`);
-    const before = state.pinB === null ? null : model.state(state.pinB);
+    const before = state.pinB === null ? null : model.state(state.pinB), difference = differenceOf(now.change, state.pinB);
     return `${format.time(now.t_ns)}, ${now.step ? `step ${now.step}` : "before step 1"}, ${now.phase}: ${format.bytes(now.used_bytes)} in use${now.change === model.peak ? ", the peak" : ""}. ${largest.join(", ")}.${
-        before ? ` B: ${format.bytes(before.used_bytes)}, ${`${before.change < now.change ? "A − B" : "B − A"}: ${format.change((before.change < now.change ? -1 : 1) * (before.used_bytes - now.used_bytes))}`}.` : ""}`;
+        before ? ` B: ${format.bytes(before.used_bytes)}, ${`${difference.title}: ${format.change(difference.sign * (before.used_bytes - now.used_bytes))}`}.` : ""}`;
 }
 
 // Of several devices each has a heading; what is said of the shown one comes first.

@@ -151,13 +151,25 @@ export function drawMarks(timeline, context) {
     }
 }
 
+const laneAt = ({ area }, y) => Math.floor((y - area.top - area.height - 24) / (LANE + 1));
+
 // The word or mark that is drawn at a place, in the table of terms.
 export function termAt(timeline, x, y) {
     const { area, source, axis } = timeline;
     if (y < area.top)
         return timeline.marks?.find((mark) => x >= mark.from - 3 && x <= mark.to + 3 && Math.abs(y - mark.y) < 8)?.term;
-    const lane = Math.floor((y - area.top - area.height - 24) / (LANE + 1));
+    const lane = laneAt(timeline, y);
     return lane > 1 && lane < 2 + source.requests.lanes ? "request" : ["step", x >= area.left ? phaseTerm(source.phases.phase[axis.runAt(timeline.toValue(x))]) : undefined][lane];
+}
+
+/** What is known of the request under the pointer, in a sentence and a space; "": there is none. */
+export function requestAt(timeline, x, y) {
+    const { source } = timeline, lane = laneAt(timeline, y) - 2, change = timeline.changeAt(x);
+    const number = source.requests.all.findIndex((one) => one.lane === lane && one.first <= change && change <= one.last);
+    if (number < 0)
+        return "";
+    const { first, last } = source.requests.all[number], used = (at) => source.state(at).used_bytes;
+    return `Request ${format.count(number + 1)}: ${format.duration(source.timeOf(last) - source.timeOf(first))}, at most ${format.bytes(source.largestOf(first, last + 1).value)} in use, at its end ${format.change(used(last) - used(first - 1))}. `;
 }
 
 // The same of a moment: its mark, else its phase.

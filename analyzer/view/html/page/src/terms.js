@@ -94,13 +94,13 @@ export function hush() {
     tip.hidden = true;
 }
 
-/** Explains a word, or says `text`, of `element` beside a place of the window; hush() ends it. */
-export function tell(element, term, { x, y, text = TERMS[term] }) {
+/** Explains a word, or says `text`, of `element` beside a place of the window, after `figures`; hush() ends it. */
+export function tell(element, term, { x, y, text = TERMS[term], figures = "" }) {
     hush();
     if (!text)
         return;
     told = element;
-    tip.textContent = text;
+    tip.textContent = figures + text;
     tip.hidden = false;
     element.setAttribute("aria-describedby", "tip");
     (element.closest("dialog") ?? document.body).append(tip); // a dialog hides all that is outside

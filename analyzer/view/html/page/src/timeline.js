@@ -3,7 +3,7 @@
 import { h as el } from "./dom.js";
 import * as format from "./format.js";
 import { drawGrowth, growthOf } from "./growing.js";
-import { drawLanes, drawMarks, LANE, line, termAt, termOf } from "./lanes.js";
+import { drawLanes, drawMarks, LANE, line, requestAt, termAt, termOf } from "./lanes.js";
 import { bandAt, heights, labelPlaces, paintBands } from "./paint.js";
 import { addSteps, penOf } from "./parts/canvas.js";
 import { followPointer } from "./pointer.js";
@@ -315,7 +315,7 @@ export class Timeline {
             const { events, count } = source.gaps.among(this.axis.gaps, lo + column * wide, lo + (column + 1) * wide);
             tell(this.root, "gap", place(`${format.count(events)} events ${count > 1 ? `in ${format.count(count)} gaps ` : ""}not shown individually`));
         } else if (term) {
-            tell(this.root, term, place());
+            tell(this.root, term, { ...place(), figures: term === "request" ? requestAt(this, x, y) : "" });
         } else if (this.hinted) {
             hush();
         }

@@ -36,7 +36,7 @@ export function foldedStack(frames) {
     return frames?.length ? h("details", {}, h("summary", {}, "Stack"), stackList(frames, "Stack, innermost first")) : null;
 }
 
-function facts(context, entry, allocation) {
+function facts(context, entry, allocation, group) {
     const { format, model } = context, { klass } = entry;
     const rows = [
         ["Category", h("span", explained(categoryLabel(model, klass.category), true), swatch(klass.category), categoryLabel(model, klass.category))],
@@ -59,7 +59,7 @@ function facts(context, entry, allocation) {
         ]);
     } else {
         rows.unshift([
-            "In use",
+            group?.a === undefined ? "In use" : `In use at ${group.a ? "A" : "B"}`,
             `${format.bytes(entry.bytes)} in ${format.count(entry.blocks)} block${entry.blocks === 1 ? "" : "s"}`
         ]);
     }
@@ -104,11 +104,11 @@ export function createDetails(context, hint, more = []) {
             const { klass } = entry, { place } = klass;
             const parts = [
                 h("h3", {}, name(klass.owner || (place && shortPlace(place.name)) || klass.kind)),
-                group && group.blocks > entry.blocks
-                    ? h("p", { class: "vp-muted" }, `Of ${context.format.bytes(group.bytes)} in ${
-                          context.format.count(group.blocks)} blocks, this is what made most:`)
+                group && (group.blocks || group.blocksB) > entry.blocks
+                    ? h("p", { class: "vp-muted" }, `Of ${context.format.bytes(group.a ? group.a : group.b ?? group.bytes)} in ${
+                          context.format.count(group.blocks || group.blocksB)} blocks, this is what made most:`)
                     : null,
-                facts(context, entry, allocation), tensors(context, entry),
+                facts(context, entry, allocation, group), tensors(context, entry),
                 place && place.name
                     ? h("section", {}, h("h4", {}, klass.forward?.length ? "Line of the forward operator" : "Line"),
                           h("p", {}, name(place.name),

@@ -1,12 +1,12 @@
 // The comparison of two traces, as `vramtrace diff --json` has it: the peaks of their steps, and what grew and what shrank, as a
 // picture and as a table.
 import { h, name, select, visible } from "../dom.js";
-import { categoryLabel, deviceOf, openRun } from "./view.js";
+import { categoryLabel, deviceOf, differenceOf, openRun } from "./view.js";
 import { documentPart, emptyState } from "./findings.js";
 import { eachText, foldModules, foldNames, joined } from "./fold.js";
 import { link, WAYS as WHO } from "./groups.js";
 import { stepsChart } from "./diff_steps.js";
-import { categoryColumn, column, createTable } from "./table.js";
+import { bytesColumns, categoryColumn, column, createTable } from "./table.js";
 import { createTreemap } from "./treemap.js";
 
 // The list in the document, what it is by, and the way of "Who" that shows the same: blocks are of one run only.
@@ -36,9 +36,7 @@ function columns(context, way) {
         way === "categories"
             ? categoryColumn(context, "Category", (row) => row.name)
             : column("name", WAYS.find(([id]) => id === way)[1].replace(/^./, (letter) => letter.toUpperCase()), "name", (row) => titleOf(row, way)),
-        column("a", "A", "bytes", (row) => row.a, { sum: true }),
-        column("b", "B", "bytes", (row) => row.b, { sum: true }),
-        column("change", "B − A", "change", (row) => row.change, { sum: true }),
+        ...bytesColumns(differenceOf(0, 1)),
         column("kind", "How", "text", (row) => (row.kind === "grown" || row.kind === "shrunk" || row.children ? "" : row.kind))
     ];
     if (way === "lines")

@@ -1,20 +1,20 @@
 // The hottest files and lines at the instant, with the source that the page holds.
-import { h, name, clear, swatch } from "../dom.js";
-import { instantOf, momentText, sourcesOf, categoryLabel } from "./view.js";
-import { aliveByClass, mostly } from "./groups.js";
-import { column, createTable } from "./table.js";
+import { h, name, clear, swatch, visible } from "../dom.js";
+import { differenceOf, instantOf, momentText, sourcesOf, categoryLabel, UNNAMED } from "./view.js";
+import { aliveByClass, compare, mostly } from "./groups.js";
+import { bytesColumns, column, createTable } from "./table.js";
 import { emptyState } from "./findings.js";
 import { greatest } from "../greatest.js";
 import { made } from "../made.js";
 
-/** [{file, bytes, blocks, lines: Map(line -> {line, bytes, blocks, categories, functions})}…], those with most first; file "" =
- * no line known. Sums to what is in use. */
+/** [{key, bytes, blocks, lines: Map(line -> {key, bytes, blocks, categories, functions})}…], those with most first; `key`: the file,
+ * "" = no line known, or the line. Sums to what is in use. */
 export function byFile(entries) {
     const files = new Map();
     for (const { klass, bytes, blocks } of entries) {
         const path = klass.place?.file || "", number = path ? klass.place.line : 0;
-        const file = made(files, path, () => ({ file: path, bytes: 0, blocks: 0, lines: new Map() }));
-        const line = made(file.lines, number, () => ({ line: number, bytes: 0, blocks: 0, categories: new Map(), functions: new Set() }));
+        const file = made(files, path, () => ({ key: path, bytes: 0, blocks: 0, lines: new Map() }));
+        const line = made(file.lines, number, () => ({ key: number, bytes: 0, blocks: 0, categories: new Map(), functions: new Set() }));
         for (const one of [file, line]) {
             one.bytes += bytes;
             one.blocks += blocks;
@@ -26,9 +26,16 @@ export function byFile(entries) {
     return [...files.values()].sort((a, b) => b.bytes - a.bytes);
 }
 
+/** The same of two moments, as compare() has it: those that differ most first. */
+function comparedFiles(filesA, filesB) {
+    const linesOf = (files, path) => [...(files.find(({ key }) => key === path)?.lines.values() ?? [])];
+    return compare(filesA, filesB).map((file) =>
+        ({ ...file, lines: new Map(compare(linesOf(filesA, file.key), linesOf(filesB, file.key)).map((line) => [line.key, line])) }));
+}
+
 /** The lines of a file that are shown: those of its source that the page holds, and those with memory. */
 export function listing(names, file) {
-    const source = sourcesOf(names, file.file) || {},
+    const source = sourcesOf(names, file.key) || {},
           numbers = new Set([...Object.keys(source).map(Number), ...file.lines.keys()]);
     return [...numbers].sort((a, b) => a - b).map((number) => ({
         number,
@@ -39,44 +46,48 @@ export function listing(names, file) {
 
 export function create(root, context) {
     const { model, format } = context;
-    let at = null, files = [], chosen = null, whole = 0;
+    let at = null, second = null, difference = null, files = [], chosen = null, whole = 0;
     const heading = h("p", { class: "vp-heading" }),
           code = h("div", { class: "vp-code", role: "region", tabindex: "0", "aria-label": "Source" });
     const table = createTable({
         context,
         caption: "Files",
         sort: ["bytes", true],
-        key: (file) => file.file,
+        key: (file) => file.key,
         choose: (file) => show(file),
         empty: "Nothing is in use at this moment.",
-        columns: [
-            column("file", "File", "name", (file) => file.file || "no line known"),
-            column("bytes", "Bytes", "bytes", (file) => file.bytes, { sum: true }),
-            column("share", "of in use", "share", (file) => (whole ? file.bytes / whole : null), { sum: true }),
-            column("lines", "Lines", "count", (file) => file.lines.size),
-            column("blocks", "Blocks", "count", (file) => file.blocks, { sum: true })
-        ]
+        columns: columns()
     });
     root.append(heading, h("div", { class: "vp-two" }, table.element, code));
 
+    function columns() {
+        return [
+            column("file", "File", "name", (file) => file.key || UNNAMED.line,
+                { cell: (file) => h("span", { title: visible(file.key) }, visible(file.key.replace(/^.*\/(?=[^/]+\/)/, "")) || UNNAMED.line) }),
+            ...bytesColumns(difference, "of in use", (file) => (whole ? file.bytes / whole : null)),
+            column("lines", "Lines", "count", (file) => file.lines.size),
+            column("blocks", "Blocks", "count", (file) => file.blocks || file.blocksB, { sum: true })
+        ];
+    }
+
     function show(file) {
-        chosen = file?.file ?? null;
+        chosen = file?.key ?? null;
         table.select(chosen);
         clear(code);
         if (!file)
             return;
-        if (!file.file)
+        if (!file.key)
             return void code.append(emptyState(
                 "No line known: no stack was recorded, or it has no line of user code."));
-        const most = greatest([...file.lines.values()].map((line) => line.bytes)),
+        const most = greatest([...file.lines.values()].map(shownBytes)),
               lines = listing(context.names, file);
-        code.append(h("h3", {}, name(file.file)));
+        code.append(h("h3", {}, name(file.key)));
         if (!lines.some((line) => line.text !== null))
             code.append(h("p", { class: "vp-muted" },
                 "Source not included: the file was missing when the page was written, or newer than the trace."));
         code.append(
             h("table", { class: "vp-listing" }, h("caption", { class: "hidden" }, "Source with bytes by line"),
-                h("thead", {}, h("tr", {}, ["Bytes", "Blocks", "Category", "Line",
+                h("thead", {}, h("tr", {}, [difference?.title ?? "Bytes", "Blocks", "Category", "Line",
                     "Source"].map((title) => h("th", { scope: "col" }, title)))),
                 h("tbody", {},
                     lines.map((line, i) => [i && line.number > lines[i - 1].number + 1
@@ -90,15 +101,17 @@ export function create(root, context) {
         return undefined;
     }
 
+    const shownBytes = (line) => Math.abs(line.change ?? line.bytes);
+
     function lineRow({ number, text, held }, most) {
         const category = held ? mostly(held.categories) : "";
         return h("tr", {
-            class: held ? (held.bytes === most ? "vp-held vp-hottest" : "vp-held") : null,
-            style: held ? `--share:${(100 * held.bytes) / Math.max(1, most)}%` : null
+            class: held ? (shownBytes(held) === most ? "vp-held vp-hottest" : "vp-held") : null,
+            style: held ? `--share:${(100 * shownBytes(held)) / Math.max(1, most)}%` : null
         },
-            h("td", { class: "vp-number vp-heat", title: held ? format.exact(held.bytes) : null },
-                held ? format.bytes(held.bytes) : ""),
-            h("td", { class: "vp-number" }, held ? format.count(held.blocks) : ""),
+            h("td", { class: "vp-number vp-heat", title: held ? format.exact(difference ? difference.sign * held.change : held.bytes) : null },
+                held ? (difference ? format.change(difference.sign * held.change) : format.bytes(held.bytes)) : ""),
+            h("td", { class: "vp-number" }, held ? format.count(held.blocks || held.blocksB) : ""),
             h("td", { class: "vp-nowrap" }, held ? [swatch(category), categoryLabel(model, category)] : ""),
             h("th", { scope: "row", class: "vp-number" }, String(number)),
             h("td", {},
@@ -108,15 +121,19 @@ export function create(root, context) {
     }
 
     function update(state) {
-        const instant = instantOf(state, model);
-        if (instant === at)
+        const instant = instantOf(state, model), other = state.pinB;
+        if (instant === at && other === second)
             return;
-        at = instant;
+        const newly = (other === null) !== (second === null) || at === null;
+        [at, second, difference] = [instant, other, differenceOf(instant, other)];
         files = byFile(aliveByClass(model, at));
         whole = files.reduce((sum, file) => sum + file.bytes, 0);
-        heading.textContent = `${format.bytes(whole)} in use ${momentText(context, at)}, by file and line`;
+        if (difference)
+            files = comparedFiles(files, byFile(aliveByClass(model, second)));
+        heading.textContent = `${format.bytes(whole)} in use ${momentText(context, at)}, by file and line${difference ? `; B: ${momentText(context, second)}` : ""}`;
+        table.columns(columns(), newly ? (difference ? [null, false] : ["bytes", true]) : null);
         table.set(files);
-        show(files.find((file) => file.file === chosen) || files.find((file) => file.file) || files[0]);
+        show(files.find((file) => file.key === chosen) || files.find((file) => file.key) || files[0]);
     }
     return { update };
 }

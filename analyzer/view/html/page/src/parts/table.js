@@ -103,6 +103,12 @@ function exact(format, column, value) {
     return `${column.kind === "change" && value > 0 ? "+" : ""}${format.exact(value)}`;
 }
 
+/** What rows have in bytes: at A, at B and what the later has more; of one moment, its share too. `difference`: differenceOf(), or null. */
+export const bytesColumns = (difference, shareTitle, shareOf) => difference
+    ? [column("bytes", "A", "bytes", (row) => row.a, { sum: true }), column("b", "B", "bytes", (row) => row.b, { sum: true }),
+       column("change", difference.title, "change", (row) => difference.sign * row.change, { sum: true })]
+    : [column("bytes", "Bytes", "bytes", (row) => row.bytes, { sum: true }), column("share", shareTitle, "share", shareOf, { sum: true })];
+
 /** A table without a search. */
 export function smallTable(options, rows) {
     const table = createTable({ ...options, search: false });

@@ -16,6 +16,11 @@ export const UNNAMED = { category: "no category", module: "no module", kind: "no
 export function instantOf(state, model) {
     return state.pinA ?? model.peak;
 }
+
+/** Two changes are compared by what the later has more: {sign, title}, or null if there is only one. */
+export const differenceOf = (first, second) =>
+    (second === null ? null : second < first ? { sign: -1, title: "A − B" } : { sign: 1, title: "B − A" });
+
 export function categoryLabel(model, category) {
     return model.categories.find((one) => one.name === category)?.label ?? category.replace(/_/g, " ");
 }

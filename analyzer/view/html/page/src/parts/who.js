@@ -1,9 +1,9 @@
 // Who holds the memory at an instant: a tree by category, module, owner and line, and a table beside it.
 import { h, name, clear, toggle, select, visible } from "../dom.js";
-import { instantOf, momentText, categoryLabel, bytesOf, UNNAMED } from "./view.js";
+import { instantOf, momentText, categoryLabel, bytesOf, differenceOf, UNNAMED } from "./view.js";
 import { WAYS, aliveByClass, groupBy, blockRows, compare, mostly, treeOf, within, stackName } from "./groups.js";
 import { eachText, foldModules, foldNames } from "./fold.js";
-import { categoryColumn, column, createTable } from "./table.js";
+import { bytesColumns, categoryColumn, column, createTable } from "./table.js";
 import { createTreemap } from "./treemap.js";
 import { createDetails } from "./details.js";
 
@@ -16,7 +16,7 @@ export function titleOf(context, node) {
 
 export function create(root, context) {
     const { store, model, format } = context;
-    let by = "owner", at = null, second = null, entriesA = [], entriesB = null, tree = null;
+    let by = "owner", at = null, second = null, difference = null, entriesA = [], entriesB = null, tree = null;
 
     const heading = h("p", { class: "vp-heading" });
     const hint = h("p", { class: "vp-hover", "aria-hidden": "true" });
@@ -55,28 +55,20 @@ export function create(root, context) {
         h("div", { class: "vp-right" }, heading, table.element, aside), details.element));
 
     function columns() {
-        const compared = second !== null, whole = wholeBytes();
+        const whole = wholeBytes();
         const title = WAYS.find(([id]) => id === by)[1].replace(/^./, (letter) => letter.toUpperCase());
         const list = [by === "category" ? categoryColumn(context, title, (row) => row.name)
             : column("name", title, "name", (row) => (row.itself ? `${row.name} itself` : row.name || UNNAMED[by] || ""),
-                { cell: { owner: ownerCell, line: lineCell }[by] ?? null })];
-        list.push(
-            column("bytes", compared ? "A" : "Bytes", "bytes", (row) => (compared ? row.a : row.bytes), { sum: true }));
-        if (compared)
-            list.push(column("b", "B", "bytes", (row) => row.b, { sum: true }),
-                column("change", sign() < 0 ? "A − B" : "B − A", "change", (row) => sign() * row.change, { sum: true }));
-        else
-            list.push(column("share", at === model.peak ? "of peak" : "of in use", "share",
-                (row) => (whole ? row.bytes / whole : null), { sum: true }));
+                { cell: { owner: ownerCell, line: lineCell }[by] ?? null }),
+        ...bytesColumns(difference, at === model.peak ? "of peak" : "of in use", (row) => (whole ? row.bytes / whole : null))];
         if (by !== "block")
-            list.push(column("blocks", "Blocks", "count", (row) => (compared && !row.blocks ? row.blocksB : row.blocks)));
+            list.push(column("blocks", "Blocks", "count", (row) => row.blocks || row.blocksB));
         if (by !== "category")
             list.push(categoryColumn(
                 context, by === "block" || by === "owner" ? "Category" : "Mostly", (row) => mostly(row.categories)));
-        if (by === "line" || by === "block")
-            list.push(column("phase", "Allocated in", "text", (row) => row.entry.klass.phase));
         if (by === "block")
-            list.push(column("step", "Step", "count", (row) => model.stepOf(model.begin[row.entry.allocation])),
+            list.push(column("phase", "Allocated in", "text", (row) => row.entry.klass.phase),
+                column("step", "Step", "count", (row) => model.stepOf(model.begin[row.entry.allocation])),
                 column("line", "Line", "text", (row) => row.entry.klass.place?.name));
         return list;
     }
@@ -87,12 +79,8 @@ export function create(root, context) {
     }
 
     function lineCell(row) {
-        return h("span", { title: visible(row.name) }, visible(format.shortPlace(row.name)));
-    }
-
-    // Differences are what the later moment has more.
-    function sign() {
-        return second < at ? -1 : 1;
+        return h("span", { title: visible(row.name) }, visible(format.shortPlace(row.name)) || UNNAMED.line,
+            h("span", { class: "vp-muted" }, ` ${row.entry.klass.phase}`));
     }
 
     function wholeBytes() {
@@ -121,7 +109,7 @@ export function create(root, context) {
         choice(row.entry, by === "block" ? row.entry.allocation : null, by === "kind" ? "class" : by, row.name, groupOf(row));
     }
 
-    const groupOf = (row) => (second === null && by !== "block" ? row : null);
+    const groupOf = (row) => (by === "block" ? null : row);
 
     function choice(entry, allocation, kind, key, group) {
         details.show(entry, allocation, group);
@@ -132,7 +120,7 @@ export function create(root, context) {
         store.set({ highlight: node && node.category ? node.category : null });
         if (!node)
             return void (hint.textContent = "");
-        const change = second === null ? "" : ` · ${sign() < 0 ? "A − B" : "B − A"}: ${format.change(sign() * (node.b - node.bytes))}`;
+        const change = !difference ? "" : ` · ${difference.title}: ${format.change(difference.sign * (node.b - node.bytes))}`;
         clear(hint).append(h("span", {}, name(titleOf(context, node), "vp-short"),
             ` ${format.bytes(node.bytes)} (${format.exact(node.bytes)}) · ${format.percent(node.bytes, tree.bytes)} · ${
                 format.count(node.blocks)} block${node.blocks === 1 ? "" : "s"}${node.count ? ` · ${eachText(format, node)}` : ""}${change}`,
@@ -146,7 +134,7 @@ export function create(root, context) {
         if (second !== null) {
             const other = entriesB.reduce((sum, entry) => sum + entry.bytes, 0);
             heading.append(`; B: ${format.bytes(other)} ${momentText(context, second)}, `,
-                `${sign() < 0 ? "A − B" : "B − A"}: `, h("strong", {}, format.change(sign() * (other - used))));
+                `${difference.title}: `, h("strong", {}, format.change(difference.sign * (other - used))));
         }
         const unused = ["cached", "context"].map((category) => [category, bytesOf(model, state, category)]).filter(([,
             bytes]) => bytes);
@@ -161,12 +149,12 @@ export function create(root, context) {
         const instant = instantOf(state, model), other = state.pinB;
         if (instant !== at || other !== second || !tree) {
             const newly = (other === null) !== (second === null) || !tree;
-            [at, second] = [instant, other];
+            [at, second, difference] = [instant, other, differenceOf(instant, other)];
             entriesA = aliveByClass(model, at);
             entriesB = second === null ? null : aliveByClass(model, second);
             tree = treeOf(entriesA, entriesB);
             drawHeading();
-            map.show(tree, second === null ? 0 : sign());
+            map.show(tree, difference?.sign);
             refreshTable(newly);
         }
         if (typeof state.filter === "string" && state.filter !== table.searchBox.value)
