@@ -8,6 +8,7 @@
 #                                        /dev, empty; $chroot_binds: folders of the host in it, as FOLDER:PLACE
 # chroot_remove FOLDER
 #
+# $chroot_machine: of Debian's other machines (arm64), where the kernel starts its programs by qemu (qemu-user-static).
 # If the first package has a slash, it is a script here (./NAME), which runs in the system last.
 # They need root and debootstrap (Debian: apt install debootstrap), and return 1, saying why, where they cannot work.
 
@@ -26,7 +27,7 @@ chroot_make() {
     shift 2
     case ${1:-} in */*) script=$1 && shift ;; esac
     chroot_check || return 1
-    name=$chroot_cache/$suite-$({ printf '%s\n' "$@" | sort && cat "$script"; } | sha256sum | cut -c 1-12)
+    name=$chroot_cache/$suite${chroot_machine:+-$chroot_machine}-$({ printf '%s\n' "$@" | sort && cat "$script"; } | sha256sum | cut -c 1-12)
     [ ! -e "$folder" ] || { chroot_say "$folder exists"; return 1; }
     mkdir -p "$chroot_cache" "$folder" || return 1
     (flock 9 && chroot_fill "$folder" "$suite" "$name" "$script" "$@") 9>"$name.lock" # another may be making the same
@@ -38,7 +39,7 @@ chroot_fill() {
     [ ! -e "$name.tar.zst" ] || { tar -C "$folder" -xf "$name.tar.zst" && return; }
     chroot_say "making $suite with: ${*:-nothing more}"
     if [ $# = 0 ]; then
-        debootstrap --variant=minbase "$suite" "$folder" >"$name.log" 2>&1 &&
+        debootstrap ${chroot_machine:+--arch="$chroot_machine"} --variant=minbase "$suite" "$folder" >"$name.log" 2>&1 &&
             # A mirror that is not updated daily serves the same packages.
             echo 'Acquire::Check-Valid-Until "false";' >"$folder/etc/apt/apt.conf.d/99mirror"
     else

@@ -1,7 +1,8 @@
 #!/bin/bash
-# Builds the source package, and from it the wheel for every Linux machine:
+# Builds the source package, and from it the wheel for every Linux machine with an x86-64, or with $chroot_machine:
 #
 #   packaging/wheel.sh [FOLDER [MESON_OPTION...]]     default: dist/; -Doptimization=0 is built sooner, for tests
+#   chroot_machine=arm64 packaging/wheel.sh ...       for AArch64: here, or on x86-64 by qemu (packaging/chroot.sh)
 #
 # In a Debian 11 system of its own (packaging/chroot.sh), whose C library is old enough for the machines that the wheel should
 # run on. Every other library is linked into the program, so that it needs the C library alone; auditwheel checks that

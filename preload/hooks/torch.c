@@ -284,7 +284,8 @@ static void report_usage(void *address, int64_t bytes, uint64_t allocated, uint6
     const bool wanted = is_cuda(device) && (made || vt_recording());
     if (!wanted && is_cuda(device))
         vt_record_missed_free();
-    if (wanted ? vt_enter_event(&saved_errno) : vt_enter(&saved_errno)) {
+    const bool searching = !atomic_load_explicit(&torch.complete, memory_order_acquire);
+    if (wanted ? vt_enter_event(&saved_errno) : searching && vt_enter(&saved_errno)) {
         look_up();
         if (wanted) {
             struct vt_observation seen = {.kind = made ? VT_EVENT_ALLOC : VT_EVENT_FREE,

@@ -14,6 +14,11 @@ static size_t level_entries(const struct vt_intern *table, int level)
     return (size_t)1 << (table->first_bits + (unsigned)level * VT_INTERN_LEVEL_SHIFT);
 }
 
+static size_t hashes_bytes(const struct vt_intern *table)
+{
+    return ((size_t)VT_INTERN_HASHES << table->first_bits) * sizeof *table->hashes;
+}
+
 static struct vt_intern_entry *make_level(struct vt_intern *table, int level)
 {
     size_t bytes = level_entries(table, level) * sizeof(struct vt_intern_entry);
@@ -31,7 +36,8 @@ int vt_intern_make(struct vt_intern *table, unsigned first_bits)
 {
     table->first_bits = first_bits;
     atomic_init(&table->next_id, 1);
-    return make_level(table, 0) ? 0 : -ENOMEM;
+    table->hashes = vt_memory_make(hashes_bytes(table));
+    return table->hashes && make_level(table, 0) ? 0 : -ENOMEM;
 }
 
 void vt_intern_free(struct vt_intern *table)
@@ -41,10 +47,13 @@ void vt_intern_free(struct vt_intern *table)
         vt_memory_free(entries, level_entries(table, level) * sizeof *entries);
         atomic_store(&table->levels[level], NULL);
     }
+    vt_memory_free(table->hashes, hashes_bytes(table));
+    table->hashes = NULL;
 }
 
 void vt_intern_replace_memory(struct vt_intern *table)
 {
+    vt_replace_memory(table->hashes, hashes_bytes(table));
     for (int level = 0; level < VT_INTERN_LEVELS; level++)
         vt_replace_memory(atomic_load(&table->levels[level]),
                           level_entries(table, level) * sizeof(struct vt_intern_entry));
@@ -79,4 +88,12 @@ struct vt_intern_entry *vt_intern_slow(struct vt_intern *table, uint64_t hash)
             return found;
     }
     return NULL;
+}
+
+void vt_intern_publish(struct vt_intern *table, struct vt_intern_entry *entry, uint32_t id)
+{
+    const uint64_t hash = atomic_load_explicit(&entry->hash, memory_order_relaxed);
+    atomic_store_explicit(&entry->id, id, memory_order_release);
+    if (id < VT_INTERN_HASHES << table->first_bits)
+        atomic_store_explicit(&table->hashes[id], hash, memory_order_release);
 }

@@ -21,12 +21,13 @@ struct vt_intern_entry {
 /* Set in every hash, so that none is 0. Not used to choose an entry. */
 #define VT_INTERN_MARK (UINT64_C(1) << 63)
 
-enum { VT_INTERN_LEVELS = 4, VT_INTERN_LEVEL_SHIFT = 3 };
+enum { VT_INTERN_LEVELS = 4, VT_INTERN_LEVEL_SHIFT = 3, VT_INTERN_HASHES = 16 };
 
 struct vt_intern {
     unsigned first_bits; /* the first level has 1 << first_bits entries */
     _Atomic(struct vt_intern_entry *) levels[VT_INTERN_LEVELS]; /* separate mappings, not inherited by fork */
     _Atomic uint32_t next_id;
+    _Atomic uint64_t *hashes; /* of the first ids, by id; 0 = not published */
 };
 
 /* Returns 0 or -ENOMEM. Memory comes from the kernel. */
@@ -34,6 +35,17 @@ int vt_intern_make(struct vt_intern *table, unsigned first_bits);
 void vt_intern_free(struct vt_intern *table);
 /* In a forked child (memory.h). */
 void vt_intern_replace_memory(struct vt_intern *table);
+
+/* Gives the entry its id, after its definition is in the ring. */
+void vt_intern_publish(struct vt_intern *table, struct vt_intern_entry *entry, uint32_t id);
+
+/* Whether `hash` has this id; false if that is not known. What a program repeats has ids that follow each
+ * other: asking for the next one reads memory in order, vt_intern_find here and there. */
+static inline bool vt_intern_is(const struct vt_intern *table, uint64_t hash, uint32_t id)
+{
+    return id < VT_INTERN_HASHES << table->first_bits &&
+           atomic_load_explicit(&table->hashes[id], memory_order_acquire) == hash;
+}
 
 /* The entry of `hash`, claimed if it is new; NULL if there is no room. */
 struct vt_intern_entry *vt_intern_slow(struct vt_intern *table, uint64_t hash);

@@ -35,7 +35,7 @@ __attribute__((noinline)) static uint32_t define_place(struct vt_session *sessio
     record->device_index = device_index;
     record->stream = stream;
     vt_ring_commit(record);
-    atomic_store_explicit(&entry->id, id, memory_order_release);
+    vt_intern_publish(&session->places, entry, id);
     return id;
 }
 

@@ -26,6 +26,7 @@ struct thread_cache {
     uint32_t generation; /* of the session that the other fields belong to */
     uint32_t thread_id;
     uint16_t label;
+    uint32_t stack_ids[2];    /* of the latest event without a stack, and with one */
     struct vt_recent *recent; /* NULL: no memory was left for it */
     struct pending_node {
         uint64_t sequence; /* 0 = none */
@@ -117,13 +118,16 @@ static uint32_t intern_stack(struct vt_session *session, struct vt_seen_stack *s
 {
     const uint64_t rest = (uint64_t)seen->place_id << 32 | (uint64_t)function << 16 | thread.label;
     seen->hash = vt_hash_spread(vt_hash_add(seen->hash, rest)) | VT_INTERN_MARK;
+    uint32_t *const latest = &thread.stack_ids[seen->with_python];
+    if (vt_intern_is(&session->stacks, seen->hash, *latest + seen->with_python))
+        return *latest += seen->with_python;
     struct vt_intern_entry *entry = vt_intern_find(&session->stacks, seen->hash);
     uint32_t id = entry ? atomic_load_explicit(&entry->id, memory_order_acquire) : 0;
     if (!entry)
         vt_count_dropped(&session->ring.header->counters.without_stack);
     else if (__builtin_expect(id == 0, 0))
         id = define_stack(session, entry, seen, function);
-    return id;
+    return *latest = id;
 }
 
 static void look_at_python(struct vt_session *session, struct vt_seen_stack *seen)
@@ -278,7 +282,7 @@ static uint32_t intern_string(struct vt_session *session, const char *text, size
     record->id = id;
     memcpy(record + 1, text, bytes);
     vt_ring_commit(record);
-    atomic_store_explicit(&entry->id, id, memory_order_release);
+    vt_intern_publish(&session->strings, entry, id);
     return id;
 }
 

@@ -45,7 +45,7 @@ static uint32_t intern_code(struct vt_session *session, const void *code)
     memcpy(body + view.file_bytes, view.name, view.name_bytes);
     memcpy(body + view.file_bytes + view.name_bytes, view.line_table, view.line_table_bytes);
     vt_ring_commit(record);
-    atomic_store_explicit(&entry->id, id, memory_order_release);
+    vt_intern_publish(&session->codes, entry, id);
     return id;
 }
 
@@ -150,6 +150,6 @@ uint32_t vt_record_stack(struct vt_session *session, struct vt_intern_entry *ent
         atomic_fetch_or_explicit(&session->free_deep, UINT32_C(1) << buffer, memory_order_release);
     if (!written)
         return 0;
-    atomic_store_explicit(&entry->id, id, memory_order_release);
+    vt_intern_publish(&session->stacks, entry, id);
     return id;
 }

@@ -164,7 +164,7 @@ hash_words(const struct vt_recent_walk *walk)
     uint64_t lanes[LANES] = {VT_HASH_1, VT_HASH_2, VT_HASH_3, VT_HASH_4};
     for (uint32_t i = 0; i < walk->words; i += LANES)
         for (uint32_t lane = 0; lane < LANES; lane++)
-            lanes[lane] = vt_hash_add(lanes[lane], start[walk->offsets[i + lane]]);
+            lanes[lane] = (lanes[lane] + start[walk->offsets[i + lane]]) * VT_HASH_5;
     return vt_hash_add(vt_hash_add(lanes[0], lanes[1]), vt_hash_add(lanes[2], lanes[3]));
 }
 

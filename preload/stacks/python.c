@@ -25,14 +25,21 @@ static __attribute__((noinline)) uint64_t remember_self(const struct vt_python *
     return note;
 }
 
-static __attribute__((noinline)) uint64_t read_self(const struct vt_python *python, const char *locals,
-                                                    uint64_t note)
+static __attribute__((noinline)) uint64_t read_cell(const struct vt_python *python, const char *cell)
 {
     const struct vt_python_layout *layout = python->layout;
+    return vt_has_type(layout, cell, python->cell_type) ? vt_word_at(cell, layout->cell_contents) : 0;
+}
+
+static inline __attribute__((always_inline)) uint64_t self_of(const struct vt_python *python,
+                                                              const struct vt_python_layout *layout,
+                                                              const char *locals, uint64_t note)
+{
+    if ((note & VT_SELF_KIND_MASK) == VT_SELF_NONE)
+        return 0;
     const char *value = vt_reference_at(layout, locals, (note & SELF_NOTE_MASK) >> VT_SELF_KIND_BITS << 3);
-    if ((note & VT_SELF_KIND_MASK) == VT_SELF_PLAIN)
-        return (uintptr_t)value;
-    return vt_has_type(layout, value, python->cell_type) ? vt_word_at(value, layout->cell_contents) : 0;
+    return __builtin_expect((note & VT_SELF_KIND_MASK) == VT_SELF_PLAIN, 1) ? (uintptr_t)value
+                                                                            : read_cell(python, value);
 }
 
 /* ---- which code it is ---- */
@@ -42,43 +49,40 @@ static inline uint64_t rotate(uint64_t value, unsigned bits)
     return value << bits | value >> (64 - bits);
 }
 
-/* Samples a string: its address, length, and hash if that is known (names are interned, so theirs is), else
- * its first and last 8 bytes. A compact string is never smaller than header + 8; other kinds give only their
- * address. If a hash becomes known later, its code object counts as a second one. */
+/* Samples a string: its length, and its first and last 8 bytes as if it were ASCII (other strings have a
+ * longer header, and more bytes). Only a compact string is sure to have them. In each sum of samples, each
+ * has a multiplier of its own. */
 static inline __attribute__((always_inline)) uint64_t sample_text(const struct vt_python_layout *layout,
                                                                   const char *text)
 {
-    uint64_t sample = (uintptr_t)text;
-    uint64_t hash = vt_word_at(text, layout->unicode_hash);
-    uint64_t length = vt_word_at(text, layout->unicode_length);
-    if (hash != UINT64_MAX)
-        return sample + hash + rotate(length, 48);
-    unsigned bits = vt_unicode_bits_at(layout, text);
-    if (__builtin_expect((bits & VT_UNICODE_COMPACT) == 0, 0))
-        return sample;
-    const char *data =
-        text + ((bits & VT_UNICODE_ASCII) != 0 ? layout->unicode_ascii_bytes : layout->unicode_compact_bytes);
-    uint64_t tail = vt_word_at(data, length > 8 ? length - 8 : 0);
-    return (sample + rotate(length, 48)) ^ (vt_word_at(data, 0) + rotate(tail, 29)) * VT_HASH_4;
+    const uint64_t length = vt_word_at(text, layout->unicode_length);
+    const char *data = text + layout->unicode_ascii_bytes;
+    if (__builtin_expect((vt_unicode_bits_at(layout, text) & VT_UNICODE_COMPACT) == 0, 0))
+        return length;
+    return length * 0x5bd1e995 + vt_word_at(data, 0) * 0x45d9f3b5 +
+           vt_word_at(data + length, -8) * 0x3a8f057d;
 }
 
 /* The address of a dead code object is reused, so the address is not enough to identify one. From 3.12 on
  * there is a version number that no other code object gets. Before that, samples of name, file, first line
- * and line table are used: if all are the same, two code objects count as one. */
+ * and line table are used: if all are the same, two code objects count as one. Interned names have a hash;
+ * if a hash becomes known later, its code object counts as a second one. */
 static inline __attribute__((always_inline)) uint64_t guard_by_contents(const struct vt_python_layout *layout,
                                                                         const char *code)
 {
-    unsigned name = layout->code_qualified_name != 0 ? layout->code_qualified_name : layout->code_name;
+    const char *name =
+        vt_pointer_at(code, layout->code_qualified_name ? layout->code_qualified_name : layout->code_name);
+    const char *file = vt_pointer_at(code, layout->code_file_name);
     const char *table = vt_pointer_at(code, layout->code_line_table);
-    uint64_t table_bytes = vt_word_at(table, layout->object_size);
-    uint64_t guard = (uint32_t)vt_int_at(code, layout->code_first_line) + (table_bytes << 32);
-    guard += sample_text(layout, vt_pointer_at(code, name));
-    guard ^= rotate(sample_text(layout, vt_pointer_at(code, layout->code_file_name)), 17);
-    guard += rotate((uintptr_t)table, 41);
-    if (table_bytes >= 8)
-        guard ^= (vt_word_at(table, layout->bytes_data) +
-                  rotate(vt_word_at(table, layout->bytes_data + table_bytes - 8), 29)) *
-                 VT_HASH_4;
+    const uint64_t hash = vt_word_at(name, layout->unicode_hash),
+                   table_bytes = vt_word_at(table, layout->object_size);
+    uint64_t guard = (uint64_t)vt_int_at(code, layout->code_first_line) * 0x2c1b3c6d;
+    guard += (uintptr_t)name * 0x297a2d39 + (uintptr_t)file * 0x6d2b79f5 + (uintptr_t)table * 0x7feb352d;
+    guard += hash != UINT64_MAX ? hash : sample_text(layout, name);
+    guard += sample_text(layout, file) * VT_HASH_3 + table_bytes * 0x1b873593;
+    if (__builtin_expect(table_bytes >= 8, 1))
+        guard += vt_word_at(table, layout->bytes_data) * 0x6ac690c5 +
+                 vt_word_at(table + table_bytes, layout->bytes_data - 8) * 0x2e1b2139;
     return guard;
 }
 
@@ -109,24 +113,16 @@ static inline __attribute__((always_inline)) uint64_t note_of(const struct vt_py
     return note & SELF_NOTE_MASK;
 }
 
-static inline __attribute__((always_inline)) uint64_t self_of(const struct vt_python *python,
-                                                              const char *locals, uint64_t note)
-{
-    return __builtin_expect((note & VT_SELF_KIND_MASK) != VT_SELF_NONE, 0) ? read_self(python, locals, note)
-                                                                           : 0;
-}
-
 /* A stack's hash is the sum of its frames' parts, each times a power of one number, so the known hash of the
  * outer frames can simply be added. */
-static inline __attribute__((always_inline)) void take_frame(struct walk *walk,
-                                                             const struct vt_python_layout *layout,
-                                                             const struct vt_interpreter_frame *frame,
-                                                             struct vt_recent_frame *noted)
+static inline __attribute__((always_inline)) void
+take_frame(struct walk *walk, const struct vt_python_layout *layout, const struct vt_interpreter_frame *frame,
+           struct vt_recent_frame *noted, uint64_t *own_term)
 {
     const uint64_t guard = guard_of(layout, frame->code);
     const uint64_t identity = vt_hash((uintptr_t)frame->code) + guard * VT_HASH_2;
     const uint64_t note = note_of(walk->python, frame->code, identity);
-    const uint64_t self = self_of(walk->python, frame->locals, note);
+    const uint64_t self = self_of(walk->python, layout, frame->locals, note);
     uint64_t term =
         (identity + (uint32_t)frame->instruction_offset * VT_HASH_3 + rotate(vt_hash(self), 32)) * VT_HASH_4;
     term ^= term >> 32;
@@ -137,7 +133,7 @@ static inline __attribute__((always_inline)) void take_frame(struct walk *walk,
         noted->guard = guard;
         noted->self = self;
         noted->self_note = (uint16_t)note;
-        noted->term = term;
+        *own_term = term;
     }
     walk->result.frames++;
     walk->result.hash += term * walk->power;
@@ -194,7 +190,7 @@ static inline __attribute__((always_inline)) bool is_same(const struct vt_python
         return false;
     return noted->state == VT_FRAME_SKIPPED ||
            (guard_of(layout, code) == noted->guard &&
-            self_of(python, at + layout->frame_locals, noted->self_note) == noted->self);
+            self_of(python, layout, at + layout->frame_locals, noted->self_note) == noted->self);
 }
 
 enum { SEARCHED_FRAMES = 8 };
@@ -229,16 +225,15 @@ static void remember_walk(struct vt_recent_frames *recent, size_t known, size_t 
         fresh = 0;
     for (size_t i = known; fresh-- > 0; i++) {
         struct vt_recent_frame *frame = &recent->known[i];
-        const struct vt_recent_frame *outer = i > 0 ? frame - 1 : NULL;
+        struct vt_recent_sum sum = i > 0 ? recent->sums[i - 1] : (struct vt_recent_sum){0};
         *frame = recent->fresh[fresh];
-        const bool counts = frame->state == VT_FRAME_READABLE;
-        frame->frames = (outer ? outer->frames : 0) + counts;
-        frame->hash = outer ? outer->hash : 0;
-        if (counts)
-            frame->hash = frame->term + frame->hash * VT_HASH_5;
-        frame->entry_frame = frame->state == VT_FRAME_ENTRY ? (uintptr_t)frame->at
-                             : outer                        ? outer->entry_frame
-                                                            : 0;
+        if (frame->state == VT_FRAME_ENTRY) {
+            sum.entry_frame = (uintptr_t)frame->at;
+        } else if (frame->state == VT_FRAME_READABLE) {
+            sum.hash = recent->terms[fresh] + sum.hash * VT_HASH_5;
+            sum.frames++;
+        }
+        recent->sums[i] = sum;
         known = i + 1;
     }
     atomic_signal_fence(memory_order_seq_cst);
@@ -246,14 +241,14 @@ static void remember_walk(struct vt_recent_frames *recent, size_t known, size_t 
 }
 
 /* Adds known frames to a walk. False if there would be too many. */
-static bool take_known(struct walk *walk, const struct vt_recent_frame *innermost)
+static bool take_known(struct walk *walk, const struct vt_recent_sum *known)
 {
-    if (walk->result.frames + innermost->frames > walk->capacity)
+    if (walk->result.frames + known->frames > walk->capacity)
         return false;
-    walk->result.frames += innermost->frames;
-    walk->result.hash += innermost->hash * walk->power;
+    walk->result.frames += known->frames;
+    walk->result.hash += known->hash * walk->power;
     if (walk->result.entry_frame == 0)
-        walk->result.entry_frame = innermost->entry_frame;
+        walk->result.entry_frame = known->entry_frame;
     return true;
 }
 
@@ -269,7 +264,7 @@ static inline __attribute__((always_inline)) void walk_frames(struct walk *walk,
         if (__builtin_expect(!vt_is_plausible(at) || bound-- == 0, 0))
             break;
         if (open > 0 && (known = find_known(walk, layout, recent, at, &open)) > 0 &&
-            take_known(walk, &recent->known[known - 1])) {
+            take_known(walk, &recent->sums[known - 1])) {
             at = NULL;
             break;
         }
@@ -289,7 +284,7 @@ static inline __attribute__((always_inline)) void walk_frames(struct walk *walk,
             walk->result.truncated = true;
             return;
         }
-        take_frame(walk, layout, &frame, noted);
+        take_frame(walk, layout, &frame, noted, noted ? &recent->terms[noted - recent->fresh] : NULL);
     }
     walk->result.unreadable = at != NULL;
     if (recent && !walk->result.unreadable && fresh <= VT_RECENT_FRAMES)

@@ -35,21 +35,24 @@ void vt_python_walk(struct vt_raw_python_frame *frames, size_t capacity, struct 
 /* A thread's latest walk. In the next one most outer frames are still the same: they are compared instead of
  * read again. All zero at first. Used by one thread at a time. */
 enum { VT_RECENT_FRAMES = 128 };
-struct vt_recent_frame {
+struct vt_recent_frame { /* what is compared: one cache line */
     const char *at, *previous, *code;
     uint64_t instruction, first_instruction, guard; /* as read from the frame and its code (python.c) */
     uintptr_t self;
     uint16_t self_note;
     uint8_t owner, state;
-    uint32_t frames;       /* from here outward */
-    uint64_t term;         /* this frame's own part of the hash */
-    uint64_t hash;         /* from here outward */
-    uintptr_t entry_frame; /* the innermost, from here outward */
+} __attribute__((aligned(64)));
+struct vt_recent_sum { /* from a frame outward */
+    uint64_t hash;
+    uintptr_t entry_frame; /* the innermost */
+    size_t frames;
 };
 struct vt_recent_frames {
     size_t count;
     struct vt_recent_frame known[VT_RECENT_FRAMES]; /* outermost first */
+    struct vt_recent_sum sums[VT_RECENT_FRAMES];    /* of these */
     struct vt_recent_frame fresh[VT_RECENT_FRAMES]; /* of the current walk, innermost first */
+    uint64_t terms[VT_RECENT_FRAMES];               /* of these: their own parts of the hash */
 };
 
 /* The result of vt_python_walk with that capacity, without storing frames. `recent`: the thread's, or NULL.

@@ -79,8 +79,9 @@ export function create(root, context) {
     }
 
     function lineCell(row) {
-        return h("span", { title: visible(row.name) }, visible(format.shortPlace(row.name)) || UNNAMED.line,
-            h("span", { class: "vp-muted" }, ` ${row.entry.klass.phase}`));
+        const [place, ...called] = visible(format.shortPlace(row.name)).split(" ");
+        return h("span", { title: visible(row.name) }, place || UNNAMED.line,
+            h("span", { class: "vp-muted" }, ` ${row.entry.klass.phase} `), called.join(" "));
     }
 
     function wholeBytes() {
