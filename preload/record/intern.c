@@ -16,7 +16,7 @@ static size_t level_entries(const struct vt_intern *table, int level)
 
 static size_t hashes_bytes(const struct vt_intern *table)
 {
-    return ((size_t)VT_INTERN_HASHES << table->first_bits) * sizeof *table->hashes;
+    return vt_intern_hashed(table) * sizeof *table->hashes;
 }
 
 static struct vt_intern_entry *make_level(struct vt_intern *table, int level)
@@ -94,6 +94,6 @@ void vt_intern_publish(struct vt_intern *table, struct vt_intern_entry *entry, u
 {
     const uint64_t hash = atomic_load_explicit(&entry->hash, memory_order_relaxed);
     atomic_store_explicit(&entry->id, id, memory_order_release);
-    if (id < VT_INTERN_HASHES << table->first_bits)
+    if (id < vt_intern_hashed(table))
         atomic_store_explicit(&table->hashes[id], hash, memory_order_release);
 }

@@ -21,7 +21,7 @@ struct vt_intern_entry {
 /* Set in every hash, so that none is 0. Not used to choose an entry. */
 #define VT_INTERN_MARK (UINT64_C(1) << 63)
 
-enum { VT_INTERN_LEVELS = 4, VT_INTERN_LEVEL_SHIFT = 3, VT_INTERN_HASHES = 16 };
+enum { VT_INTERN_LEVELS = 4, VT_INTERN_LEVEL_SHIFT = 3 };
 
 struct vt_intern {
     unsigned first_bits; /* the first level has 1 << first_bits entries */
@@ -39,11 +39,17 @@ void vt_intern_replace_memory(struct vt_intern *table);
 /* Gives the entry its id, after its definition is in the ring. */
 void vt_intern_publish(struct vt_intern *table, struct vt_intern_entry *entry, uint32_t id);
 
+/* The ids that have their hashes in `hashes`: those below. */
+static inline uint32_t vt_intern_hashed(const struct vt_intern *table)
+{
+    return UINT32_C(16) << table->first_bits;
+}
+
 /* Whether `hash` has this id; false if that is not known. What a program repeats has ids that follow each
  * other: asking for the next one reads memory in order, vt_intern_find here and there. */
 static inline bool vt_intern_is(const struct vt_intern *table, uint64_t hash, uint32_t id)
 {
-    return id < VT_INTERN_HASHES << table->first_bits &&
+    return id < vt_intern_hashed(table) &&
            atomic_load_explicit(&table->hashes[id], memory_order_acquire) == hash;
 }
 

@@ -15,6 +15,23 @@ static uint64_t scramble(uint64_t value)
     return value ^ value >> 31;
 }
 
+Test(intern, ids_have_their_hashes)
+{
+    struct vt_intern table = {0};
+    cr_assert_eq(vt_intern_make(&table, 2), 0);
+    const uint32_t known = vt_intern_hashed(&table);
+    for (uint32_t id = 1; id <= known; id++) {
+        const uint64_t hash = scramble(id) | VT_INTERN_MARK;
+        struct vt_intern_entry *entry = vt_intern_find(&table, hash);
+        cr_assert(!vt_intern_is(&table, hash, id), "not published yet");
+        vt_intern_publish(&table, entry, id);
+        cr_assert_eq(entry->id, id);
+        cr_assert_eq(vt_intern_is(&table, hash, id), id < known);
+        cr_assert(!vt_intern_is(&table, hash, id - 1) && !vt_intern_is(&table, hash, id + 1));
+    }
+    vt_intern_free(&table);
+}
+
 Test(intern, finds_again_what_it_took)
 {
     struct vt_intern table = {0};
