@@ -62,16 +62,19 @@ def test_from_a_tile_to_its_stack(browser, page_of, traces):
     """Tile by tile down to a line, then its stack: the same that the trace has for these bytes."""
     browser.open(page_of("transformer"))
     browser.tab("who")
-    depth = 0
+    depth = parts = 0
     while True:
         x, y = browser.script("(() => { const b = document.querySelector('.vp-tile').getBoundingClientRect(); return [b.left + 8, b.top + 8]; })()")
-        before = len(browser.find_all(".vp-crumbs button"))
+        before, label = len(browser.find_all(".vp-crumbs button")), browser.script("document.querySelector('.vp-tile').getAttribute('aria-label')")
         browser.mouse(("move", x, y), ("down",), ("up",))
         browser.settle()
         depth += 1
+        of = browser.script("document.querySelector('.vp-details p')?.textContent.match(/^Of (.*) in .* blocks, this/)?.[1]")
+        parts += of is not None
+        assert of is None or f", {of}," in label, (of, label)
         if len(browser.find_all(".vp-crumbs button")) == before:
             break
-    assert depth >= 4  # category, module, owner, line
+    assert depth >= 4 and parts  # category, module, owner, line
     assert browser.script("document.querySelector('.vp-details .vp-source [aria-current=true]').textContent.length") > 4
     frames = [line.text for line in browser.find_all(".vp-details .vp-stack:first-of-type > li")]
     assert len(frames) >= 2

@@ -91,7 +91,7 @@ function tensors(context, entry) {
 }
 
 /** A panel; show(entry, allocation, group) with an entry of groups.js, allocation null for all of its class; `group` {bytes, blocks}:
- * what was chosen, if the entry is only the largest part of it. showBlock(allocation) */
+ * what was chosen, if the entry is only the largest part of it; of two moments also {a, b, blocksB}. showBlock(allocation) */
 export function createDetails(context, hint, more = []) {
     const element = h("aside", { class: "vp-details", tabindex: "0", "aria-label": "Selection" });
     const empty = () => clear(element).append(...[hint, ...more].map((text) => h("p", { class: "vp-muted" }, visible(text))));
@@ -105,7 +105,7 @@ export function createDetails(context, hint, more = []) {
             const parts = [
                 h("h3", {}, name(klass.owner || (place && shortPlace(place.name)) || klass.kind)),
                 group && (group.blocks || group.blocksB) > entry.blocks
-                    ? h("p", { class: "vp-muted" }, `Of ${context.format.bytes(group.a ? group.a : group.b ?? group.bytes)} in ${
+                    ? h("p", { class: "vp-muted" }, `Of ${context.format.bytes((group.a ?? group.bytes) || group.b)} in ${
                           context.format.count(group.blocks || group.blocksB)} blocks, this is what made most:`)
                     : null,
                 facts(context, entry, allocation, group), tensors(context, entry),

@@ -27,7 +27,7 @@ export function create(root, context) {
         sizeOf: (node) => node.size,
         shares: true,
         empty: "Nothing is in use at this moment.",
-        chosen: (node) => node.entry && choice(node.entry, null, node.level, node.name, node),
+        chosen: (node) => node.entry && choice(node.entry, null, node.level, node.name, difference ? { ...node, a: node.bytes } : node),
         hover,
         narrowed: () => refreshTable(false)
     });
