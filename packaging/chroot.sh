@@ -8,7 +8,7 @@
 #                                        /dev, empty; $chroot_binds: folders of the host in it, as FOLDER:PLACE
 # chroot_remove FOLDER
 #
-# $chroot_machine: of Debian's other machines (arm64), where the kernel starts its programs by qemu (qemu-user-static).
+# $chroot_machine: another of Debian's architectures (arm64); the kernel must run its programs by qemu (qemu-user-static).
 # If the first package has a slash, it is a script here (./NAME), which runs in the system last.
 # They need root and debootstrap (Debian: apt install debootstrap), and return 1, saying why, where they cannot work.
 

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Builds the source package, and from it the wheel for every Linux machine with an x86-64, or with $chroot_machine:
+# Builds the source package, and from it the wheel for Linux on x86-64, or on $chroot_machine:
 #
 #   packaging/wheel.sh [FOLDER [MESON_OPTION...]]     default: dist/; -Doptimization=0 is built sooner, for tests
 #   chroot_machine=arm64 packaging/wheel.sh ...       for AArch64: here, or on x86-64 by qemu (packaging/chroot.sh)

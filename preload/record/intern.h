@@ -39,14 +39,14 @@ void vt_intern_replace_memory(struct vt_intern *table);
 /* Gives the entry its id, after its definition is in the ring. */
 void vt_intern_publish(struct vt_intern *table, struct vt_intern_entry *entry, uint32_t id);
 
-/* The ids that have their hashes in `hashes`: those below. */
+/* Ids below this have their hash in `hashes`. */
 static inline uint32_t vt_intern_hashed(const struct vt_intern *table)
 {
     return UINT32_C(16) << table->first_bits;
 }
 
-/* Whether `hash` has this id; false if that is not known. What a program repeats has ids that follow each
- * other: asking for the next one reads memory in order, vt_intern_find here and there. */
+/* Whether `hash` has this id; false if that is not known. A program that repeats itself needs consecutive
+ * ids: checking the next one reads memory in order, while vt_intern_find jumps around. */
 static inline bool vt_intern_is(const struct vt_intern *table, uint64_t hash, uint32_t id)
 {
     return id < vt_intern_hashed(table) &&

@@ -37,7 +37,7 @@ static inline __attribute__((always_inline)) uint64_t self_of(const struct vt_py
 {
     if ((note & VT_SELF_KIND_MASK) == VT_SELF_NONE)
         return 0;
-    const char *value = vt_reference_at(layout, locals, (note & SELF_NOTE_MASK) >> VT_SELF_KIND_BITS << 3);
+    const char *value = vt_reference_at(layout, locals, note >> VT_SELF_KIND_BITS << 3);
     return __builtin_expect((note & VT_SELF_KIND_MASK) == VT_SELF_PLAIN, 1) ? (uintptr_t)value
                                                                             : read_cell(python, value);
 }
@@ -50,8 +50,8 @@ static inline uint64_t rotate(uint64_t value, unsigned bits)
 }
 
 /* Samples a string: its length, and its first and last 8 bytes as if it were ASCII (other strings have a
- * longer header, and more bytes). Only a compact string is sure to have them. In each sum of samples, each
- * has a multiplier of its own. */
+ * longer header, and more bytes). Only a compact string is sure to have them. Each sample of a sum has its
+ * own multiplier. */
 static inline __attribute__((always_inline)) uint64_t sample_text(const struct vt_python_layout *layout,
                                                                   const char *text)
 {
