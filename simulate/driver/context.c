@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "../../include/vramtrace/api.h"
+#include "../lacks.h"
 
 #define STACK_DEPTH 64
 #define RESIDENT_THREADS (108ull * 2048) /* what a byte of stack per thread costs: an A100's */
@@ -38,7 +38,8 @@ static bool bring_to_life(CUcontext context, CUdevice device, unsigned flags)
 {
     if (!standin_take(device, USE_CONTEXT, standin_settings.context_bytes))
         return false;
-    const char *mark = getenv("VRAMTRACE_STANDIN_MARK");
+    /* Read only now: the dry run's Python part changes the text before the first context. */
+    const char *mark = standin_in_dryrun ? getenv("VRAMTRACE_STANDIN_MARK") : NULL;
     if (mark != NULL)
         VRAMTRACE_MARK(mark);
     context->device = device;

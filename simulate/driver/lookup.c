@@ -2,6 +2,7 @@
  * cudaTypedefs.h (entry_points.py). */
 #include "standin.h"
 #include "lookup.h"
+#include "../lacks.h"
 
 #include <dlfcn.h>
 #include <stdio.h>
@@ -64,7 +65,7 @@ CUresult cuGetExportTable(const void **ppExportTable, const CUuuid *pExportTable
     Dl_info asks;
     COUNT_CALL();
     REQUIRE(ppExportTable != NULL && pExportTableId != NULL);
-    if (getenv("VRAMTRACE_SIMULATION") != NULL && dladdr(__builtin_return_address(0), &asks) != 0 &&
+    if (standin_in_dryrun && dladdr(__builtin_return_address(0), &asks) != 0 &&
         !__atomic_exchange_n(&told, true, __ATOMIC_RELAXED)) {
         const char *slash = strrchr(asks.dli_fname, '/');
         fprintf(stderr,
