@@ -115,9 +115,9 @@ setup_sharded_trainers_packages="annotated-types==0.8.0 deepspeed==0.19.8 einops
 
 setup_servers_packages="greenlet==3.5.6 gevent==26.9.0 gunicorn==27.0.1 uWSGI==2.0.31 ray==2.60.0"
 
-setup_aarch64() {
+setup_aarch64() { # [SUITE]: of another Debian than this one
     local missing suite
-    suite=$(. /etc/os-release && [ "$ID" = debian ] && echo "$VERSION_CODENAME") && missing=$(setup_not_installed $setup_cross) ||
+    suite=$(. /etc/os-release && [ "$ID" = debian ] && echo "${1:-$VERSION_CODENAME}") && missing=$(setup_not_installed $setup_cross) ||
         { setup_say "AArch64's libraries are taken from Debian, by a Debian system; this is none"; return 1; }
     [ -z "$missing" ] || setup_install $missing || return 1
     export VRAMTRACE_AARCH64=$VRAMTRACE_CACHE/aarch64-$suite
@@ -145,13 +145,13 @@ setup_make_aarch64() { # SUITE
     rm -rf "$apt" "$VRAMTRACE_AARCH64" && mv "$part" "$VRAMTRACE_AARCH64"
 }
 
-# PyTorch as it is for AArch64's machines with a GPU, into that folder.
+# PyTorch as it is for AArch64's machines with a GPU, into that folder, and pytest's workers.
 setup_aarch64_torch() {
     local version
     setup_venv && version=$(echo "$VRAMTRACE_AARCH64"/usr/bin/python3.*[0-9]) &&
         setup_pip "downloading PyTorch $setup_torch_version for AArch64 (0.4 GB)" install --no-compile --no-deps --only-binary :all: \
             --python-version "${version##*python}" --platform manylinux_2_28_aarch64 --platform manylinux_2_17_aarch64 \
-            --target "$VRAMTRACE_AARCH64/opt/torch" "torch==$setup_torch_version" $setup_torch_needs
+            --target "$VRAMTRACE_AARCH64/opt/torch" "torch==$setup_torch_version" $setup_torch_needs pytest-xdist==3.8.0 execnet==2.1.2
 }
 
 setup_test_packages() { setup_packages $setup_test_debian_packages; }

@@ -91,7 +91,7 @@ static int read_register(unw_addr_space_t space, unw_regnum_t number, unw_word_t
     (void)space;
     if (write || number < 0 || number > VT_REGISTER_RETURN)
         return -UNW_EBADREG;
-    *value = number == UNW_REG_IP ? question->address : (REGISTERS + (unw_word_t)number) * UNIT;
+    *value = number == VT_REGISTER_RETURN ? question->address : (REGISTERS + (unw_word_t)number) * UNIT;
     return 0;
 }
 

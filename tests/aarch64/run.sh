@@ -3,6 +3,7 @@
 #
 #   tests/aarch64/run.sh                short form: kinds of native stacks, unwind rules against readelf, events of the driver's functions
 #   tests/aarch64/run.sh long           all unit and golden tests, and PyTorch's AArch64 wheel (0.4 GB to load) trains over the simulated CUDA
+#   tests/aarch64/run.sh libunwind      kinds of stacks and unwind rules by libunwind 1.8, with Debian 13's libraries
 #   tests/aarch64/run.sh in COMMAND...  a command in Debian's AArch64 folder, after a long form: VRAMTRACE_BUILD and VRAMTRACE_RUN are set
 #
 # VRAMTRACE_BUILD: a build for this machine, whose analyzer reads the short form's traces (default: build/); the other build is
@@ -11,7 +12,11 @@ set -euo pipefail
 cd "$(dirname "$0")/../.."
 source tests/setup.sh
 native=$(realpath "${VRAMTRACE_BUILD:-build}")
-build=$native-aarch64
+build=$native-aarch64 options=() suite=
+if [ "${1:-}" = libunwind ]; then # Debian 12 has 1.6.2, which cannot read code with signed return addresses
+    build+=-libunwind options=(-Dunwinder=libunwind) suite=trixie
+    setup_aarch64_packages="${setup_aarch64_packages/libssl3/libssl3t64} libunwind-dev"
+fi
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 # Not under qemu: the start time in its /proc/self/stat is a tick off, it keeps memory of ended threads, and nothing can be traced.
@@ -38,7 +43,7 @@ in_folder() {
 
 make_build() { # TARGET...
     [ -f "$build/build.ninja" ] || meson setup "$build" --cross-file packaging/aarch64.ini --cross-file "$VRAMTRACE_AARCH64/aarch64.ini" \
-        -Dtests=true -Ddriver_include="$VRAMTRACE_CUDA_INCLUDE" >"$log" || { tail -n 20 "$log"; exit 1; }
+        -Dtests=true -Ddriver_include="$VRAMTRACE_CUDA_INCLUDE" "${options[@]}" >"$log" || { tail -n 20 "$log"; exit 1; }
     ninja -C "$build" "$@" >"$log" || { tail -n 40 "$log"; exit 1; }
     ! grep -A 5 "warning:" "$log" || { echo "the build warns"; exit 1; }
 }
@@ -50,9 +55,16 @@ stacks() { # each program says "KIND ok", or what differs from libgcc's walk
     done
 }
 
+small=(preload/libvramtrace.so simulate/libcuda.so.1 tests/unit/preload/unwind_{rows,stacks_plain,stacks_optimized,stacks_signed,stacks_signed_b})
+
+libunwind() {
+    make_build "${small[@]}" tests/unit/preload/unwind_rows_libunwind
+    stacks
+    VRAMTRACE_BUILD=$build by_qemu "${VRAMTRACE_PYTHON:-python3}" -m pytest -q -rP -p no:cacheprovider tests/golden/test_unwind.py
+}
+
 short() {
-    make_build preload/libvramtrace.so tests/golden/{libvramtrace.so,driver_calls} simulate/libcuda.so.1 \
-        tests/unit/preload/unwind_{rows,stacks_plain,stacks_optimized,stacks_signed,stacks_signed_b}
+    make_build "${small[@]}" tests/golden/{libvramtrace.so,driver_calls}
     stacks
     VRAMTRACE_ANALYZER=$native/analyzer/vramtrace VRAMTRACE_BUILD=$build by_qemu "${VRAMTRACE_PYTHON:-python3}" -m pytest -q -p no:cacheprovider \
         tests/golden/test_events.py tests/golden/test_unwind.py -k "not (stdc or libm or crypto)"
@@ -61,21 +73,21 @@ short() {
 long() {
     local -a units
     make_build all
-    [ -e "$VRAMTRACE_AARCH64/opt/torch/torch" ] || setup_aarch64_torch
+    [ -e "$VRAMTRACE_AARCH64/opt/torch/xdist" ] || setup_aarch64_torch
     mapfile -t units < <(meson test -C "$build" --list 2>/dev/null | sed -n 's/^vramtrace:unit \/ //p' | grep -v -x -e digest -e chain) # sanitizers
     by_qemu meson test -C "$build" --no-rebuild --print-errorlogs "${units[@]}" || failed="unit tests, "
-    in_folder python3 -m pytest -q -p no:cacheprovider --durations=5 $(printf -- '--ignore=tests/golden/%s.py ' $not_here) tests/golden ||
+    in_folder python3 -m pytest -q -p no:cacheprovider -n "$(nproc)" --dist loadfile $(printf -- '--ignore=tests/golden/%s.py ' $not_here) tests/golden ||
         failed+="golden tests, "
     in_folder python3 -m pytest -q -p no:cacheprovider tests/torch/test_bytes.py -k "at_every_mark and mlp" || failed+="training, "
     [ -z "${failed:-}" ] || { echo "FAILED: ${failed%, }"; exit 1; }
 }
 
-setup_aarch64 || { echo "skipped"; exit 0; }
+setup_aarch64 $suite || { echo "skipped"; exit 0; }
 by_qemu true || { echo "skipped: no user namespace here in which the kernel starts programs by qemu (Linux 6.7)"; exit 0; }
 setup_cuda_headers
 export QEMU_LD_PREFIX=$VRAMTRACE_AARCH64
 case ${1:-short} in
-    short | long) "${1:-short}" ;;
+    short | long | libunwind) "${1:-short}" ;;
     in) shift && in_folder "$@" ;;
     *) sed -n '2,/^$/s/^# \{0,1\}//p' "$0" >&2 && exit 2 ;;
 esac
