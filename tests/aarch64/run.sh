@@ -75,7 +75,7 @@ long() {
     make_build all
     [ -e "$VRAMTRACE_AARCH64/opt/torch/xdist" ] || setup_aarch64_torch
     mapfile -t units < <(meson test -C "$build" --list 2>/dev/null | sed -n 's/^vramtrace:unit \/ //p' | grep -v -x -e digest -e chain) # sanitizers
-    by_qemu meson test -C "$build" --no-rebuild --print-errorlogs "${units[@]}" || failed="unit tests, "
+    by_qemu meson test -C "$build" --no-rebuild --print-errorlogs -t 10 "${units[@]}" || failed="unit tests, "
     in_folder python3 -m pytest -q -p no:cacheprovider -n "$(nproc)" --dist loadfile $(printf -- '--ignore=tests/golden/%s.py ' $not_here) tests/golden ||
         failed+="golden tests, "
     in_folder python3 -m pytest -q -p no:cacheprovider tests/torch/test_bytes.py -k "at_every_mark and mlp" || failed+="training, "

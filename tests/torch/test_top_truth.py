@@ -73,7 +73,8 @@ def test_a_servers_pool(start, tmp_path):
         used, running = server.go_on(requests)
         asked = subprocess.Popen([PROGRAM, "ctl", server.pid, "inspect"], stdout=subprocess.DEVNULL)
         while asked.poll() is None:  # a safe moment: where the allocator is called
-            used, running = server.go_on(0)
+            server.go_on(0)
+        used, running = server.go_on(0)  # asked for by now, and at the latest here there is a safe moment
         process, = json.loads(vramtrace("top", "--once", "--json", server.pid).stdout)["processes"]
         assert (process["kv_pool_tokens"], process["kv_used_tokens"], process["requests"]) == (1024, used, running) != (1024, 0, 0)
 
