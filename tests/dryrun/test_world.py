@@ -188,7 +188,8 @@ net(torch.zeros(8, 64, device="cuda")).sum().backward()""")
     # Ranks of a job start at once: a later one does not find what the first one compiled, but what was there before.
     for made, found, options in ((2, 0, ("--world", "2", "--rank", "all")), (0, 2, ())):  # a graph forward and one backward
         (tmp_path / "x").mkdir(exist_ok=True)
-        done = dry(tmp_path, [PYTHON, "compiles.py"], *options, TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "cache"))
+        done = dry(tmp_path, [PYTHON, "compiles.py"], *options, TORCHINDUCTOR_CACHE_DIR=str(tmp_path / "cache"),
+                   TORCHINDUCTOR_COMPILE_THREADS="1")  # else a pool of processes, which import PyTorch each
         told = f"graphs compiled in this run: {made}, taken from the cache: {found};"
         assert told in done.error, done.error
         if options:

@@ -9,7 +9,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from helpers import PYTHON, info, report, run, vramtrace  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
-KILLS = int(os.environ.get("VRAMTRACE_KILLS", "25"))
+KILLS = int(os.environ.get("VRAMTRACE_KILLS", "15"))
 
 
 def test_killed_while_training(tmp_path):

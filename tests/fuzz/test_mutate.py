@@ -41,5 +41,5 @@ def test_damaged_traces(tmp_path):
     for names, budget in (("whole", "killed"), None), (("chains",), "150"):
         environment = {**ENVIRONMENT, **({"VRAMTRACE_BUDGET_EVENTS": budget} if budget else {})}
         done = subprocess.run([sys.executable, HERE / "mutate.py", *(tmp_path / f"{name}.vrt" for name in names), "--count",
-                               "200" if LONG else "60"], env=environment, capture_output=True, text=True)
+                               "200" if LONG else "40"], env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr

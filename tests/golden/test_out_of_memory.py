@@ -20,7 +20,7 @@ def trace(tmp_path_factory):
     made = TraceFile()
     made.process([b"python", b"train.py"], b"/w", b"/usr/bin/python3")
     made.event(ALLOC, DRIVER, 1 << 40, 1 << 32)
-    for number in range(150_000):
+    for number in range(40_000):
         made.event(ALLOC, FRAMEWORK, (1 << 40) + 512 * number, 512 + 512 * (number % 3 == 0), after_ns=1000)
     path = tmp_path_factory.mktemp("memory") / "run.vrt"
     made.write(path)
@@ -37,7 +37,7 @@ def test_whole_or_not_at_all(trace, tmp_path, name):
     words, target = COMMANDS[name]
     target = tmp_path / target
     seen = set()
-    for mebibytes in range(20, 320, 15):
+    for mebibytes in range(20, 140, 6):
         done = limited(mebibytes, [*words, trace, "-o", target])
         if done.returncode == 127:  # too little for the loader
             continue

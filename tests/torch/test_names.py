@@ -1,6 +1,5 @@
 """Names by looking: every parameter, buffer, gradient and optimizer tensor at every mark, against what the script
 itself says of them."""
-import concurrent.futures
 import json
 import pathlib
 import signal
@@ -33,23 +32,20 @@ PROGRAMS = (
 NOT_COUNTED = {("killed_in_backward", "within_bwd"): {"model.2.weight · grad", "model.2.bias · grad"}}
 
 
-def run_one(name, folder):
-    """(trace, marks of the truth)"""
-    trace, truth = folder / "run.vrt", folder / "truth.json"
-    command = [HERE / "train_script.py", name, "--truth", truth] if name in MODELS else [CORPUS / "runner.py", "--alone", truth, name]
-    result = run([PYTHON, *command, "--names"], trace, check=False)
-    expected = (-signal.SIGKILL, 128 + signal.SIGKILL) if name.startswith("killed") else (0,)
-    assert result.returncode in expected, result.stderr
-    return trace, json.loads(truth.read_text())["marks"]
+def run_all(names, folder):
+    """{name: (trace, marks of the truth)}, of runs in forks of a process that imports PyTorch once."""
+    own, others = ([name for name in names if (name in MODELS) == is_model] for is_model in (True, False))
+    scripts = [f"{name}={HERE / 'train_script.py'},{name},--truth,{folder / name}.truth,--names" for name in own]
+    for command, asked in (([HERE / "children.py", folder], scripts), ([CORPUS / "runner.py", folder, "--names"], others)):
+        codes = json.loads(run([PYTHON, *command, *asked], folder / "%p.vrt").stdout.splitlines()[-1]) if asked else {}
+        wrong = [name for name, code in codes.items() if code != (-signal.SIGKILL if name.startswith("killed") else 0)]
+        assert not wrong, [(folder / f"{name}.log").read_text() for name in wrong]
+    return {name: (folder / f"{name}.vrt", json.loads((folder / f"{name}.truth").read_text())["marks"]) for name in names}
 
 
 @pytest.fixture(scope="module")
 def runs(request, tmp_path_factory):
-    """One run of each asked for, two at a time: most of a run is torch being imported."""
-    asked = selected(request, "name")
-    pool = concurrent.futures.ThreadPoolExecutor(2)
-    yield {name: pool.submit(run_one, name, tmp_path_factory.mktemp(name)) for name in asked}
-    pool.shutdown(cancel_futures=True)
+    return run_all(selected(request, "name"), tmp_path_factory.mktemp("names"))
 
 
 def expected_owners(tensors, prefixes):
@@ -82,7 +78,7 @@ def holding(blocks, address):
 
 @pytest.mark.parametrize("name", MODELS + PROGRAMS)
 def test_names(runs, name):
-    trace, marks = runs[name].result()
+    trace, marks = runs[name]
     assert marks
     count, wrong = {}, []
     for mark in marks:
