@@ -52,7 +52,8 @@ setup_debuggers="gdb valgrind nodejs default-jdk-headless"
 
 setup_cross="gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user-static"
 setup_aarch64_packages="libc6-dev libzstd-dev libdw-dev libelf-dev libcjson-dev libxxhash-dev libdeflate-dev libprotobuf-c-dev libsqlite3-dev
-    libncurses-dev libcriterion-dev libssl3 python3-dev python3-pytest python3-venv binutils bash coreutils grep sed"
+    libncurses-dev libcriterion-dev libssl3 python3-dev python3-pytest python3-venv binutils gcc g++ bash coreutils grep sed
+    base-passwd git hostname less libc-bin ncurses-base procps util-linux"
 
 setup_browser_packages="chromium chromium-driver nodejs node-typescript golang-go"
 setup_readers_packages="axe-core-python==0.1.0 dask==2026.8.0 distributed==2026.8.0 duckdb==2.0.0 jsonschema==4.26.0 mcp==2.3.0 mypy==2.4.1 numpy oxlint==1.89.0 pandas==3.1.1 pillow prometheus-client==0.26.0 protobuf==7.36.2
@@ -127,7 +128,7 @@ setup_aarch64() { # [SUITE]: of another Debian than this one
 
 # With an apt of its own, so that this system's knows nothing of another architecture; no package's script runs.
 setup_make_aarch64() { # SUITE
-    local part=$VRAMTRACE_AARCH64.part apt=$VRAMTRACE_AARCH64.apt folder package
+    local part=$VRAMTRACE_AARCH64.part apt=$VRAMTRACE_AARCH64.apt folder package name
     local -a own=(apt-get -q -o "Dir::State=$apt" -o "Dir::State::status=$apt/status" -o "Dir::Cache=$apt" -o "Dir::Etc::sourcelist=$apt/sources"
         -o Dir::Etc::sourceparts=- -o APT::Architecture=arm64 -o APT::Architectures::=arm64 -o "APT::Sandbox::User=$(id -un)")
     [ -e "$VRAMTRACE_AARCH64/aarch64.ini" ] && return 0
@@ -140,7 +141,8 @@ setup_make_aarch64() { # SUITE
     for package in "$apt"/archives/*.deb; do
         dpkg-deb --fsys-tarfile "$package" | tar -x --no-same-owner --keep-directory-symlink -C "$part" || return 1
     done
-    ln -sf bash "$part/usr/bin/sh" # a package's script would
+    for name in sh:bash cc:gcc c++:g++; do ln -sf "${name#*:}" "$part/usr/bin/${name%:*}"; done # packages' scripts would, and the next
+    for name in passwd group; do cp "$part/usr/share/base-passwd/$name.master" "$part/etc/$name" || return 1; done
     printf "[constants]\nsystem = '%s'\n" "$VRAMTRACE_AARCH64" >"$part/aarch64.ini"
     rm -rf "$apt" "$VRAMTRACE_AARCH64" && mv "$part" "$VRAMTRACE_AARCH64"
 }

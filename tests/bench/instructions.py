@@ -1,9 +1,10 @@
 """How many instructions a recorded event takes, counted by valgrind: the same on a busy machine as on a quiet one.
 
     tests/bench/instructions.py [PYTHON]
+    tests/bench/instructions.py peers [PYTHON]     what each recorder adds to PyTorch's own, in all threads (10 minutes)
 
 Prints them per pair of allocation and free, for several depths of Python frames, warmed up (two runs of different length are
-subtracted). Needs VRAMTRACE_BUILD, VRAMTRACE_RUN (the stand-in's run.sh) and valgrind.
+subtracted). Needs VRAMTRACE_BUILD, VRAMTRACE_RUN (the stand-in's run.sh) and valgrind; for peers, a Python with PyTorch.
 """
 import os
 import pathlib
@@ -18,6 +19,7 @@ BUILD = pathlib.Path(os.environ.get("VRAMTRACE_BUILD", HERE.parents[1] / "build"
 RUN = shlex.split(os.environ.get("VRAMTRACE_RUN", ""))
 LIBRARY = BUILD / "preload/libvramtrace.so"
 KINDS, FRAMES, PAIRS = ("driver", "block"), (3, 23, 60), (200, 1200)
+TENSORS = 500, 2500
 BLOCKS = BUILD / "tests/bench/libbench_seam.so"
 
 
@@ -40,8 +42,38 @@ def per_pair(kind, frames, python):
     return (more - less) / (PAIRS[1] - PAIRS[0])
 
 
+def count_tensors(recorder, frames, pairs, python, folder):
+    """Instructions of all threads while a tensor is made and freed so many times."""
+    ours = ["env", f"LD_PRELOAD={LIBRARY}"] if recorder == "vramtrace" else []
+    options = ["--recorder", recorder] if recorder in ("python", "all") else []
+    environment = dict(os.environ, VRAMTRACE_OUT=f"{folder}/", VRAMTRACE_QUIET="1", VRAMTRACE_INSPECT="0", ATEN_CPU_CAPABILITY="default")
+    done = subprocess.run([*RUN, *ours, "valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={folder}/counts",
+                           python, HERE / "one_tensor.py", "--counted", "--frames", str(frames), "--pairs", str(pairs), "--rounds", "1",
+                           *options], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    found = re.search(r"Collected : (\d+)", done.stderr)
+    if done.returncode or not found:
+        raise RuntimeError(done.stderr[-2000:])
+    return int(found[1])
+
+
+def peers(python):
+    print("| Python frames | recorder | added instructions | of stacks=all |\n|--:|---|--:|--:|")
+    for frames in FRAMES[1:]:
+        each = {}
+        for recorder in ("nothing", "all", "python", "vramtrace"):
+            with tempfile.TemporaryDirectory() as folder:
+                less, more = (count_tensors(recorder, frames, pairs, python, folder) for pairs in TENSORS)
+            each[recorder] = (more - less) / (TENSORS[1] - TENSORS[0]) - each.get("nothing", 0)
+            name = recorder if recorder == "vramtrace" else f"PyTorch history, stacks={recorder}"
+            if recorder != "nothing":
+                print(f"| {frames} | {name} | {each[recorder]:,.0f} | {each[recorder] / each['all']:.2f} |", flush=True)
+
+
 def main():
-    python = sys.argv[1] if len(sys.argv) > 1 else sys.executable
+    arguments = sys.argv[1:]
+    if arguments[:1] == ["peers"]:
+        return peers(arguments[1] if arguments[1:] else sys.executable)
+    python = arguments[0] if arguments else sys.executable
     for kind in KINDS:
         for frames in FRAMES:
             print(f"{kind:8}{frames:4} frames {per_pair(kind, frames, python):8.0f} instructions", flush=True)

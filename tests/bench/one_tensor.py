@@ -1,24 +1,39 @@
 """Times alloc + free of one tensor at the bottom of a chain of Python frames; prints microseconds (median of rounds).
 
     one_tensor.py [--recorder python|all|profiler] [--frames 23] [--pairs 20000] [--rounds 11]
+
+--counted: instead, valgrind --tool=callgrind --instr-atstart=no counts the instructions of these pairs (instructions.py).
 """
 import argparse
+import contextlib
+import os
 import statistics
+import subprocess
 import time
 
 import recorders
 import torch
 
 
-def descend(frames, pairs):
+@contextlib.contextmanager
+def counted():
+    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+    for state in "on", "off":
+        subprocess.run(["callgrind_control", "-i", state, str(os.getpid())], check=True, env=environment, stdout=subprocess.DEVNULL)
+        if state == "on":
+            yield
+
+
+def descend(frames, pairs, watched=contextlib.nullcontext):
     if frames > 1:
-        return descend(frames - 1, pairs)
+        return descend(frames - 1, pairs, watched)
     empty, device = torch.empty, torch.device("cuda")
-    started = time.perf_counter()
-    for _ in range(pairs):
-        tensor = empty(1024, device=device)
-        del tensor
-    return (time.perf_counter() - started) / pairs * 1e6
+    with watched():
+        started = time.perf_counter()
+        for _ in range(pairs):
+            tensor = empty(1024, device=device)
+            del tensor
+        return (time.perf_counter() - started) / pairs * 1e6
 
 
 def main():
@@ -27,12 +42,14 @@ def main():
     parser.add_argument("--frames", type=int, default=23)
     parser.add_argument("--pairs", type=int, default=20000)
     parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--counted", action="store_true")
     arguments = parser.parse_args()
     keep = torch.empty(1024, device="cuda")  # keeps the segment
     with recorders.start(arguments.recorder):
         descend(arguments.frames, 2000)
         # main() and the module are frames too
-        times = [descend(arguments.frames - 2, arguments.pairs) for _ in range(arguments.rounds)]
+        watched = counted if arguments.counted else contextlib.nullcontext
+        times = [descend(arguments.frames - 2, arguments.pairs, watched) for _ in range(arguments.rounds)]
     print(statistics.median(times))
     del keep
 
