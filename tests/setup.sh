@@ -142,6 +142,7 @@ setup_make_aarch64() { # SUITE
         dpkg-deb --fsys-tarfile "$package" | tar -x --no-same-owner --keep-directory-symlink -C "$part" || return 1
     done
     for name in sh:bash cc:gcc c++:g++; do ln -sf "${name#*:}" "$part/usr/bin/${name%:*}"; done # packages' scripts would, and the next
+    find "$part/usr/lib" -type l -lname '/*' -printf '%p %l\n' | while read -r name folder; do ln -sfr "$part$folder" "$name"; done # not this system's
     for name in passwd group; do cp "$part/usr/share/base-passwd/$name.master" "$part/etc/$name" || return 1; done
     printf "[constants]\nsystem = '%s'\n" "$VRAMTRACE_AARCH64" >"$part/aarch64.ini"
     rm -rf "$apt" "$VRAMTRACE_AARCH64" && mv "$part" "$VRAMTRACE_AARCH64"
