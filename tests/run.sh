@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds, runs every test: on a bare Debian 12 too, as root or with sudo. On 2 cores 25 minutes; the first
-# time about 45, with 6 GB of downloads and 17 GB of disk. `tests/run.sh quick` leaves out what needs PyTorch.
+# Installs what is missing, builds, runs every test: on a bare Debian 12 too, as root or with sudo. On 2 cores 80 minutes; the first
+# time about 100, with 6 GB of downloads and 17 GB of disk. `tests/run.sh quick` leaves out what needs PyTorch.
 # VRAMTRACE_BUILD: build folder (default: build). VRAMTRACE_CACHE: downloads, kept between runs.
 set -euo pipefail
 cd "$(dirname "$0")/.."

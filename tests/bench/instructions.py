@@ -23,17 +23,21 @@ TENSORS = 500, 2500
 BLOCKS = BUILD / "tests/bench/libbench_seam.so"
 
 
-def count(kind, frames, pairs, python, folder):
-    """Instructions within vt_record in a whole run."""
-    environment = dict(os.environ, VRAMTRACE_OUT=f"{folder}/", VRAMTRACE_QUIET="1", VRAMTRACE_INSPECT="0")
-    done = subprocess.run([*RUN, "env", f"LD_PRELOAD={LIBRARY}", "valgrind", "--tool=callgrind",
-                           f"--callgrind-out-file={folder}/counts", "--toggle-collect=vt_record", python,
-                           HERE / "deep_calls.py", kind, str(frames), str(pairs), str(BLOCKS)],
-                          env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=300)
+def collected(options, program, folder, recorded=True):
+    """The instructions that callgrind says it counted, in all threads."""
+    environment = dict(os.environ, VRAMTRACE_OUT=f"{folder}/", VRAMTRACE_QUIET="1", VRAMTRACE_INSPECT="0", ATEN_CPU_CAPABILITY="default")
+    preload = ["env", f"LD_PRELOAD={LIBRARY}"] if recorded else []
+    done = subprocess.run([*RUN, *preload, "valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/counts", *options,
+                           *map(str, program)], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, timeout=300)
     found = re.search(r"Collected : (\d+)", done.stderr)
     if done.returncode or not found:
         raise RuntimeError(done.stderr[-2000:])
     return int(found[1])
+
+
+def count(kind, frames, pairs, python, folder):
+    """Instructions within vt_record in a whole run."""
+    return collected(["--toggle-collect=vt_record"], [python, HERE / "deep_calls.py", kind, frames, pairs, BLOCKS], folder)
 
 
 def per_pair(kind, frames, python):
@@ -43,17 +47,10 @@ def per_pair(kind, frames, python):
 
 
 def count_tensors(recorder, frames, pairs, python, folder):
-    """Instructions of all threads while a tensor is made and freed so many times."""
-    ours = ["env", f"LD_PRELOAD={LIBRARY}"] if recorder == "vramtrace" else []
-    options = ["--recorder", recorder] if recorder in ("python", "all") else []
-    environment = dict(os.environ, VRAMTRACE_OUT=f"{folder}/", VRAMTRACE_QUIET="1", VRAMTRACE_INSPECT="0", ATEN_CPU_CAPABILITY="default")
-    done = subprocess.run([*RUN, *ours, "valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={folder}/counts",
-                           python, HERE / "one_tensor.py", "--counted", "--frames", str(frames), "--pairs", str(pairs), "--rounds", "1",
-                           *options], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    found = re.search(r"Collected : (\d+)", done.stderr)
-    if done.returncode or not found:
-        raise RuntimeError(done.stderr[-2000:])
-    return int(found[1])
+    """Instructions while a tensor is made and freed so many times."""
+    program = [python, HERE / "one_tensor.py", "--counted", "--frames", frames, "--pairs", pairs, "--rounds", 1]
+    program += ["--recorder", recorder] if recorder in ("python", "all") else []
+    return collected(["--instr-atstart=no"], program, folder, recorder == "vramtrace")
 
 
 def peers(python):

@@ -17,11 +17,12 @@ import torch
 
 @contextlib.contextmanager
 def counted():
-    environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-    for state in "on", "off":
+    def turn(state):
+        environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
         subprocess.run(["callgrind_control", "-i", state, str(os.getpid())], check=True, env=environment, stdout=subprocess.DEVNULL)
-        if state == "on":
-            yield
+    turn("on")
+    yield
+    turn("off")
 
 
 def descend(frames, pairs, watched=contextlib.nullcontext):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Runs programs of programs.md, each in a fork of this process (tests/torch/children.py).
 
-    runner.py FOLDER [--inspect] NAME[-remedy]...
-    runner.py --alone TRUTH [--names] NAME         one that records a truth, in this process
+    runner.py FOLDER [--inspect] [--names] NAME[-remedy]...
+    runner.py --alone TRUTH NAME                           one that records a truth, in this process
 
 FOLDER gets NAME.log, NAME.vrt if VRAMTRACE_OUT is FOLDER/%p.vrt, NAME.truth of programs that write one, and NAME.failed if such a
 program ended otherwise than it should: one whose name begins with `killed` must be killed. The last line on stdout is JSON: {NAME: exit

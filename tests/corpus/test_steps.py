@@ -4,6 +4,7 @@ import math
 import pathlib
 import sys
 
+import networkx
 import pytest
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -57,18 +58,11 @@ def test_when_requests_ran(counted, name):
         own = [span for span in left if span[4] == thread]
         for before, span, after in zip([None, *own], own, [*own[1:], None]):
             limits[tuple(span)] = before[2] if before else 0, after[0] if after else math.inf
-    fits = []  # of each row. Requests of two threads may fit each other's rows: some choice has to fit all
-    for row in table(trace, "requests"):
+    rows, fits = table(trace, "requests"), networkx.Graph()  # rows may fit requests of other threads: some choice has to fit all
+    for number, row in enumerate(rows):
         first, last = int(row["t_ns"]), int(row["t_ns"]) + int(row["duration_ns"])
-        fits.append([i for i, span in enumerate(left) if limits[tuple(span)][0] - late <= first <= span[1] - early
-                     and span[2] - late <= last <= limits[tuple(span)][1] - early])
-    row_of = {}
-
-    def place(row, tried):
-        for span in fits[row]:
-            if span not in tried and (tried.add(span) or span not in row_of or place(row_of[span], tried)):
-                row_of[span] = row
-                return True
-        return False
-
-    assert all(place(row, set()) for row in range(len(fits))) and len(row_of) == len(left), (fits, left)
+        fits.add_node(number)
+        fits.add_edges_from((number, tuple(span)) for span in left if limits[tuple(span)][0] - late <= first <= span[1] - early
+                            and span[2] - late <= last <= limits[tuple(span)][1] - early)
+    chosen = networkx.bipartite.maximum_matching(fits, top_nodes=range(len(rows)))
+    assert len(chosen) == 2 * len(rows) == 2 * len(left), (rows, left, fits.edges)

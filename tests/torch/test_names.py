@@ -2,16 +2,15 @@
 itself says of them."""
 import json
 import pathlib
-import signal
 import sys
 
 import pytest
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = map(str, (HERE.parent / "corpus", HERE.parent))
+import judge  # noqa: E402
 from helpers import PYTHON, report, run, selected  # noqa: E402
 
-HERE = pathlib.Path(__file__).resolve().parent
-CORPUS = HERE.parent / "corpus"
 MODELS = ("mlp_sgd", "mlp_adam", "transformer_amp", "resnet50", "gpt", "gpt_checkpoint")
 # What stands before a name: by model, in the order in which the script watches them. One model's names stand alone;
 # several are told apart by what holds them, of which each has two: a variable, and the list of what is watched.
@@ -36,11 +35,12 @@ def run_all(names, folder):
     """{name: (trace, marks of the truth)}, of runs in forks of a process that imports PyTorch once."""
     own, others = ([name for name in names if (name in MODELS) == is_model] for is_model in (True, False))
     scripts = [f"{name}={HERE / 'train_script.py'},{name},--truth,{folder / name}.truth,--names" for name in own]
-    for command, asked in (([HERE / "children.py", folder], scripts), ([CORPUS / "runner.py", folder, "--names"], others)):
-        codes = json.loads(run([PYTHON, *command, *asked], folder / "%p.vrt").stdout.splitlines()[-1]) if asked else {}
-        wrong = [name for name, code in codes.items() if code != (-signal.SIGKILL if name.startswith("killed") else 0)]
-        assert not wrong, [(folder / f"{name}.log").read_text() for name in wrong]
-    return {name: (folder / f"{name}.vrt", json.loads((folder / f"{name}.truth").read_text())["marks"]) for name in names}
+    if own:
+        ended = run([PYTHON, HERE / "children.py", folder, *scripts], folder / "%p.vrt").stdout.splitlines()[-1]
+        assert json.loads(ended) == dict.fromkeys(own, 0), [(folder / f"{name}.log").read_text() for name in own]
+    if others:
+        judge.run(folder, ["--names", *others])
+    return {name: (folder / f"{name}.vrt", judge.truth_of(folder, name)["marks"]) for name in names}
 
 
 @pytest.fixture(scope="module")
