@@ -80,10 +80,12 @@ static inline __attribute__((always_inline)) uint64_t guard_by_contents(const st
     guard += (uintptr_t)name * 0x297a2d39 + (uintptr_t)file * 0x6d2b79f5 + (uintptr_t)table * 0x7feb352d;
     guard += hash != UINT64_MAX ? hash : sample_text(layout, name);
     guard += sample_text(layout, file) * VT_HASH_3 + table_bytes * 0x1b873593;
-    if (__builtin_expect(table_bytes >= 8, 1))
-        guard += vt_word_at(table, layout->bytes_data) * 0x6ac690c5 +
-                 vt_word_at(table + table_bytes, layout->bytes_data - 8) * 0x2e1b2139;
-    return guard;
+    uint64_t first = vt_word_at(table, layout->bytes_data), last = 0; /* an object's memory has room for it */
+    if (__builtin_expect(table_bytes < 8, 0))
+        first &= (UINT64_C(1) << table_bytes * 8) - 1;
+    else
+        last = vt_word_at(table + table_bytes, layout->bytes_data - 8);
+    return guard + first * 0x6ac690c5 + last * 0x2e1b2139;
 }
 
 /* ---- the walk ---- */
@@ -170,27 +172,32 @@ static inline __attribute__((always_inline)) void note_frame(const struct vt_pyt
             : 0;
     noted->owner = owner_at(layout, at);
     noted->state = (uint8_t)state;
+    noted->self_note = VT_SELF_NONE;
 }
 
+/* `all_alive`: no code object has died since the frame was noted. */
 static inline __attribute__((always_inline)) bool is_same(const struct vt_python *python,
                                                           const struct vt_python_layout *layout,
-                                                          const struct vt_recent_frame *noted)
+                                                          const struct vt_recent_frame *noted, bool all_alive)
 {
-    const char *at = noted->at;
-    if (vt_pointer_at(at, layout->frame_previous) != noted->previous || owner_at(layout, at) != noted->owner)
-        return false;
-    if (noted->state == VT_FRAME_ENTRY)
-        return true;
-    if (vt_pointer_at(at, layout->frame_code) != noted->code ||
-        instruction_at(layout, at) != noted->instruction)
-        return false;
-    const char *code = vt_reference_at(layout, &noted->code, 0);
-    if (layout->code_thread_instructions &&
-        vt_first_instruction(layout, at, code) != noted->first_instruction)
-        return false;
-    return noted->state == VT_FRAME_SKIPPED ||
-           (guard_of(layout, code) == noted->guard &&
-            self_of(python, layout, at + layout->frame_locals, noted->self_note) == noted->self);
+    const char *at = noted->at, *code = vt_reference_at(layout, &noted->code, 0);
+    const uint64_t around = (vt_word_at(at, layout->frame_previous) ^ (uintptr_t)noted->previous) |
+                            (uint64_t)(owner_at(layout, at) ^ noted->owner);
+    const uint64_t within = (vt_word_at(at, layout->frame_code) ^ (uintptr_t)noted->code) |
+                            (instruction_at(layout, at) ^ noted->instruction);
+    if (__builtin_expect((around | within) != 0, 0))
+        return around == 0 && noted->state == VT_FRAME_ENTRY;
+    if (__builtin_expect(!all_alive || layout->code_thread_instructions, 0)) {
+        if (noted->state == VT_FRAME_ENTRY)
+            return true;
+        if (layout->code_thread_instructions &&
+            vt_first_instruction(layout, at, code) != noted->first_instruction)
+            return false;
+        if (!all_alive && noted->state == VT_FRAME_READABLE && guard_of(layout, code) != noted->guard)
+            return false;
+    }
+    return (noted->self_note & VT_SELF_KIND_MASK) == VT_SELF_NONE ||
+           self_of(python, layout, at + layout->frame_locals, noted->self_note) == noted->self;
 }
 
 enum { SEARCHED_FRAMES = 8 };
@@ -200,14 +207,14 @@ enum { SEARCHED_FRAMES = 8 };
 static inline __attribute__((always_inline)) size_t find_known(const struct walk *walk,
                                                                const struct vt_python_layout *layout,
                                                                const struct vt_recent_frames *recent,
-                                                               const char *at, size_t *open)
+                                                               const char *at, size_t *open, bool all_alive)
 {
     size_t least = *open > SEARCHED_FRAMES ? *open - SEARCHED_FRAMES : 0;
     for (size_t i = *open; i-- > least;) {
         if (recent->known[i].at != at)
             continue;
         for (size_t k = i + 1; k-- > 0;)
-            if (!is_same(walk->python, layout, &recent->known[k])) {
+            if (!is_same(walk->python, layout, &recent->known[k], all_alive)) {
                 *open = k;
                 return 0;
             }
@@ -217,10 +224,11 @@ static inline __attribute__((always_inline)) size_t find_known(const struct walk
 }
 
 /* Keeps the first `known` frames, and puts the fresh ones after them. */
-static void remember_walk(struct vt_recent_frames *recent, size_t known, size_t fresh)
+static void remember_walk(struct vt_recent_frames *recent, size_t known, size_t fresh, uint64_t deaths)
 {
     recent->count = 0;
     atomic_signal_fence(memory_order_seq_cst);
+    recent->deaths = deaths;
     if (known + fresh > VT_RECENT_FRAMES)
         fresh = 0;
     for (size_t i = known; fresh-- > 0; i++) {
@@ -259,11 +267,13 @@ static inline __attribute__((always_inline)) void walk_frames(struct walk *walk,
 {
     const char *at = vt_first_frame(layout, thread);
     size_t bound = walk->capacity * 4 + 64, fresh = 0, known = 0, open = recent ? recent->count : 0;
+    const uint64_t deaths = recent ? vt_python_code_deaths(walk->python) : 0; /* before any code is read */
+    const bool all_alive = deaths != 0 && recent->deaths == deaths;
     for (; at != NULL; at = vt_pointer_at(at, layout->frame_previous)) {
         struct vt_interpreter_frame frame = {0};
         if (__builtin_expect(!vt_is_plausible(at) || bound-- == 0, 0))
             break;
-        if (open > 0 && (known = find_known(walk, layout, recent, at, &open)) > 0 &&
+        if (open > 0 && (known = find_known(walk, layout, recent, at, &open, all_alive)) > 0 &&
             take_known(walk, &recent->sums[known - 1])) {
             at = NULL;
             break;
@@ -288,7 +298,7 @@ static inline __attribute__((always_inline)) void walk_frames(struct walk *walk,
     }
     walk->result.unreadable = at != NULL;
     if (recent && !walk->result.unreadable && fresh <= VT_RECENT_FRAMES)
-        remember_walk(recent, known, fresh);
+        remember_walk(recent, known, fresh, deaths);
 }
 
 /* One walk function for each table, with its offsets as constants. */

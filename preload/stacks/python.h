@@ -49,6 +49,7 @@ struct vt_recent_sum { /* from a frame outward */
 };
 struct vt_recent_frames {
     size_t count;
+    uint64_t deaths; /* vt_python_code_deaths when all of these were compared or read */
     struct vt_recent_frame known[VT_RECENT_FRAMES]; /* outermost first */
     struct vt_recent_sum sums[VT_RECENT_FRAMES];    /* of these */
     struct vt_recent_frame fresh[VT_RECENT_FRAMES]; /* of the current walk, innermost first */

@@ -198,6 +198,38 @@ static bool fill_python(struct vt_python *python, void *scope, uint32_t version)
     return true;
 }
 
+/* ---- deaths of code objects ---- */
+
+static _Atomic uint64_t deaths = 1;
+static _Atomic uintptr_t deallocate_code;
+
+/* In place of the type's own function, which it jumps to. */
+static void note_death(void *code)
+{
+    const uintptr_t address = atomic_load_explicit(&deallocate_code, memory_order_acquire);
+    void (*deallocate)(void *);
+    memcpy(&deallocate, &address, sizeof deallocate);
+    atomic_fetch_add_explicit(&deaths, 1, memory_order_release);
+    deallocate(code);
+}
+
+/* Called once. */
+static void count_deaths(void)
+{
+    _Atomic uintptr_t *slot = (_Atomic uintptr_t *)((char *)found.code_type + found.layout->type_deallocate);
+    uintptr_t own = atomic_load(slot);
+    if (own == 0)
+        return;
+    atomic_store_explicit(&deallocate_code, own, memory_order_release);
+    atomic_compare_exchange_strong(slot, &own, (uintptr_t)note_death);
+}
+
+uint64_t vt_python_code_deaths(const struct vt_python *python)
+{
+    const uint64_t slot = vt_word_at(python->code_type, python->layout->type_deallocate);
+    return slot == (uintptr_t)note_death ? atomic_load_explicit(&deaths, memory_order_acquire) : 0;
+}
+
 static void decline_python(uint32_t version, int expected)
 {
     int minor = (int)(version >> 16 & 0xff);
@@ -226,8 +258,12 @@ void vt_python_look_up(void)
 static bool prove_layout(const char *thread)
 {
     int unproven = UNPROVEN;
-    if (vt_word_at(thread, found.layout->thread_thread_id) == (uint64_t)pthread_self())
-        return atomic_compare_exchange_strong(&state, &unproven, KNOWN) || unproven == KNOWN;
+    if (vt_word_at(thread, found.layout->thread_thread_id) == (uint64_t)pthread_self()) {
+        if (!atomic_compare_exchange_strong(&state, &unproven, KNOWN))
+            return unproven == KNOWN;
+        count_deaths();
+        return true;
+    }
     if (atomic_fetch_add_explicit(&proofs_failed, 1, memory_order_relaxed) + 1 >= PROOF_ATTEMPTS)
         decline_python(found.hex_version, UNPROVEN);
     return false;

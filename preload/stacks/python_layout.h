@@ -56,7 +56,7 @@ struct vt_python {
     const struct vt_python_layout *layout;
     uint32_t hex_version;
     bool cells_readable;
-    const void *code_type;
+    void *code_type;
     const void *cell_type;
     const void *unicode_type;
     const void *bytes_type;
@@ -75,6 +75,10 @@ const char *vt_python_current_thread(const struct vt_python **python);
 
 /* The interpreter; NULL until a walk has proven its layout. */
 const struct vt_python *vt_python_known(void);
+
+/* A number that grows with the death of each code object. While it stays the same, a code object that was
+ * seen at an address still is the one there. 0 = deaths are not counted. */
+uint64_t vt_python_code_deaths(const struct vt_python *python);
 
 /* The dlsym handle for its symbols, once vt_python_loaded. */
 void *vt_python_scope(void);

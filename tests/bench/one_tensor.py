@@ -1,14 +1,15 @@
-"""Times alloc + free of one tensor at the bottom of a chain of Python frames; prints microseconds (median of rounds).
+"""Times alloc + free of one tensor at the bottom of a chain of Python frames: for each line of input one round, whose
+microseconds per pair it prints.
 
-    one_tensor.py [--recorder python|all|profiler] [--frames 23] [--pairs 20000] [--rounds 11]
+    one_tensor.py [--recorder python|all|profiler] [--frames 23] [--pairs 5000]
 
 --counted: instead, valgrind --tool=callgrind --instr-atstart=no counts the instructions of these pairs (instructions.py).
 """
 import argparse
 import contextlib
 import os
-import statistics
 import subprocess
+import sys
 import time
 
 import recorders
@@ -41,8 +42,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--recorder", choices=recorders.NAMES)
     parser.add_argument("--frames", type=int, default=23)
-    parser.add_argument("--pairs", type=int, default=20000)
-    parser.add_argument("--rounds", type=int, default=11)
+    parser.add_argument("--pairs", type=int, default=5000)
     parser.add_argument("--counted", action="store_true")
     arguments = parser.parse_args()
     keep = torch.empty(1024, device="cuda")  # keeps the segment
@@ -50,8 +50,8 @@ def main():
         descend(arguments.frames, 2000)
         # main() and the module are frames too
         watched = counted if arguments.counted else contextlib.nullcontext
-        times = [descend(arguments.frames - 2, arguments.pairs, watched) for _ in range(arguments.rounds)]
-    print(statistics.median(times))
+        for _ in sys.stdin:
+            print(descend(arguments.frames - 2, arguments.pairs, watched), flush=True)
     del keep
 
 

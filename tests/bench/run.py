@@ -1,15 +1,18 @@
-"""What vramtrace costs, next to what others cost: variants take turns in one run, medians are compared.
+"""What vramtrace costs, next to what others cost: variants take turns, medians are compared.
 
-    tests/bench/run.py [--rounds 7] [--only TABLE,…] [--markdown FILE]
+    tests/bench/run.py [--rounds 7] [--only TABLE,…] [--against BUILD] [--markdown FILE]
 
 Tables: pair threads step life bytes. Needs VRAMTRACE_BUILD (build folder), VRAMTRACE_PYTHON (a Python with torch) and,
-without a GPU, the stand-in's run.sh in VRAMTRACE_RUN. Benchmarks are not tests: nothing here fails on a slow machine.
+without a GPU, the stand-in's run.sh in VRAMTRACE_RUN. --against: BUILD's recorder takes turns, too, in pair and step. Benchmarks
+are not tests: nothing here fails on a slow machine.
 """
 import argparse
+import contextlib
 import json
 import os
 import pathlib
 import platform
+import random
 import re
 import shlex
 import shutil
@@ -26,8 +29,8 @@ from helpers import BUILD, LIBRARY, PROGRAM, PYTHON, RUN, made_here  # noqa: E40
 THREADS = BUILD / "tests/bench/bench_threads"
 
 OURS = "vramtrace, native and Python stacks"
-# Name → arguments of a program here, settings of the recorder (None: without it).
-RECORDERS = {
+# Name → arguments of a program here, settings of the recorder (None: without it). LIBRARY: another one.
+RECORDERS: dict = {
     "nothing": ((), None),
     "PyTorch history, stacks=python": (("--recorder", "python"), None),
     "PyTorch history, stacks=all": (("--recorder", "all"), None),
@@ -40,6 +43,8 @@ MODELS = {"amp": "AMP transformer", "resnet50": "ResNet-50", "gpt2": "GPT-2"}
 THREAD_COUNTS = 1, 2, 4, 8, 16
 # Steps of a short and of a long run.
 STEPS = 20, 400
+# Of a table whose programs run all at once and wait for their turn: rounds for each one of --rounds, and those before them.
+TURNS, EARLY_TURNS = 8, 4
 
 
 # ---- running ----
@@ -49,7 +54,8 @@ def command(program, settings, folder):
     if settings is None:
         return [*RUN, *program], dict(os.environ)
     environment = {**os.environ, "VRAMTRACE_OUT": f"{folder}/", "VRAMTRACE_QUIET": "1", **settings}
-    return [*RUN, "env", f"LD_PRELOAD={LIBRARY}", *program], environment
+    library = environment.pop("LIBRARY", LIBRARY)
+    return [*RUN, "env", f"LD_PRELOAD={library}", *program], environment
 
 
 def numbers_in(text):
@@ -63,7 +69,7 @@ def numbers_in(text):
 def said(program, settings, folder, keep=False):
     """The numbers that the program prints."""
     line, environment = command([str(part) for part in program], settings, folder)
-    done = subprocess.run(line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run(line, env=environment, input="\n", capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"{shlex.join(line)}:\n{done.stdout}{done.stderr}")
     for trace in pathlib.Path(folder).glob("*.vrt"):
@@ -81,30 +87,56 @@ def in_turns(measures, rounds):
     return seen
 
 
+def rounds_of(program, recorders, rounds, folder):
+    """Name → rows of numbers that PROGRAM says for each line of input, with each of RECORDERS. All run at once, and one at a time
+    does something for milliseconds: whatever slows the machine down meets all alike."""
+    with contextlib.ExitStack() as ending:
+        asked = {}
+        for name, (arguments, settings) in recorders.items():
+            line, environment = command([str(part) for part in [*program, *arguments]], settings, folder)
+            asked[name] = ending.enter_context(subprocess.Popen(line, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                                                stderr=sys.stderr, text=True, bufsize=1))
+
+        def said_by(name):
+            asked[name].stdin.write("\n")
+            if not (line := asked[name].stdout.readline()):
+                sys.exit(f"{name}: {shlex.join(asked[name].args)} ended")
+            return [float(part) for part in line.split()]
+        for name in list(asked) * EARLY_TURNS:
+            said_by(name)
+        seen = {name: [] for name in asked}
+        for _ in range(rounds * TURNS):
+            for name in random.sample(list(asked), len(asked)):
+                seen[name].append(said_by(name))
+    for trace in pathlib.Path(folder).glob("*.vrt"):
+        trace.unlink()
+    return seen
+
+
 def middle(values):
     return statistics.median(values)
 
 
-def spread(values):
-    return f"{min(values):.2f}–{max(values):.2f}"
+def half_of(values):
+    low, _, high = statistics.quantiles(values, n=4)
+    return f"{low:.2f} to {high:.2f}"
 
 
 # ---- the tables ----
 
 def pair(rounds, folder):
     """One allocation and its free, by depth of the Python stack."""
-    lines = ["| Python frames | | alloc + free, µs | least–most | added | of stacks=all | of stacks=python |",
+    lines = ["| Python frames | | alloc + free, µs | half of all rounds | added | of stacks=all | of stacks=python |",
              "|--:|---|--:|--:|--:|--:|--:|"]
     for frames in FRAMES:
-        seen = in_turns({name: lambda arguments=arguments, settings=settings: said(
-            [PYTHON, HERE / "one_tensor.py", "--frames", frames, *arguments], settings, folder)[0]
-            for name, (arguments, settings) in RECORDERS.items()}, rounds)
-        base = middle(seen["nothing"])
-        peers = [middle(seen[f"PyTorch history, stacks={what}"]) - base for what in ("all", "python")]
+        seen = {name: [micros for micros, in rows] for name, rows in rounds_of(
+            [PYTHON, HERE / "one_tensor.py", "--frames", frames], RECORDERS, rounds, folder).items()}
+        added = {name: middle([value - bare for value, bare in zip(values, seen["nothing"])]) for name, values in seen.items()}
         for name, values in seen.items():
-            added = middle(values) - base
-            ratios = ["", ""] if name == "nothing" else [f"{added / peer:.2f}" for peer in peers]
-            lines.append(f"| {frames} | {name} | {middle(values):.2f} | {spread(values)} | {added:.2f} | {ratios[0]} | {ratios[1]} |")
+            ratios = ["" if name == "nothing" else f"{added[name] / added[f'PyTorch history, stacks={what}']:.2f}"
+                      for what in ("all", "python")]
+            times = f"{middle(values):.2f} | {half_of(values)} | {added[name]:.2f}"
+            lines.append(f"| {frames} | {name} | {times} | {ratios[0]} | {ratios[1]} |")
     return lines
 
 
@@ -131,17 +163,16 @@ def threads(rounds, folder):
 
 def step(rounds, folder):
     """A whole training step, and resident memory."""
-    lines = ["| model | | step, ms | least–most | slower than bare | resident memory added, MiB |", "|---|---|--:|--:|--:|--:|"]
+    lines = ["| model | | step, ms | slower than bare | half of all rounds, % | resident memory added, MiB |",
+             "|---|---|--:|--:|--:|--:|"]
     for model, title in MODELS.items():
-        seen = in_turns({name: lambda arguments=arguments, settings=settings: said(
-            [PYTHON, HERE / "train_step.py", "--model", model, *arguments], settings, folder)
-            for name, (arguments, settings) in RECORDERS.items()}, rounds)
-        base, resident = (middle([value[i] for value in seen["nothing"]]) for i in (0, 1))
-        for name, values in seen.items():
-            times = [value[0] for value in values]
-            more = middle([value[1] for value in values]) - resident
-            told = "" if name == "nothing" else f"{(middle(times) / base - 1) * 100:+.1f} %"
-            lines.append(f"| {title} | {name} | {middle(times):.2f} | {spread(times)} | {told} | {more:+.0f} |")
+        seen = rounds_of([PYTHON, HERE / "train_step.py", "--model", model], RECORDERS, rounds, folder)
+        bare, resident = ([row[i] for row in seen["nothing"]] for i in (0, 1))
+        for name, rows in seen.items():
+            times = [row[0] for row in rows]
+            slower = [(mine / other - 1) * 100 for mine, other in zip(times, bare)]
+            told = " | " if name == "nothing" else f"{middle(slower):+.1f} % | {half_of(slower)}"
+            lines.append(f"| {title} | {name} | {middle(times):.2f} | {told} | {rows[-1][1] - resident[-1]:+.0f} |")
     added = []
     for more in ((), ("--session",)):
         seen = in_turns({name: lambda settings=settings: said([PYTHON, HERE / "cpu_step.py", *more], settings, folder)[0]
@@ -203,11 +234,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--only", type=lambda text: text.split(","), default=list(TABLES))
+    parser.add_argument("--against", type=pathlib.Path)
     parser.add_argument("--markdown", type=pathlib.Path)
     arguments = parser.parse_args()
     unknown = [name for name in arguments.only if name not in TABLES]
     if unknown:
         parser.error(f"no table {unknown[0]!r}; there are {', '.join(TABLES)}")
+    if arguments.against:
+        RECORDERS[f"vramtrace of {arguments.against}"] = (), {"LIBRARY": arguments.against.resolve() / "preload/libvramtrace.so"}
     text = [made_here("What recording costs, next to PyTorch's own recorder", f"tests/bench/run.sh --rounds {arguments.rounds}"),
             f"Python {platform.python_version()}; medians of {arguments.rounds} rounds."]
     print("\n".join(text), flush=True)

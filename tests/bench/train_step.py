@@ -1,6 +1,7 @@
-"""Trains, and prints the milliseconds of a step (median) and the MiB of resident memory at the end.
+"""Trains: for each line of input some steps. Prints the milliseconds of a step, without the first one of the line, and the MiB of
+resident memory.
 
-    train_step.py [--model amp|resnet50|gpt2] [--recorder python|all|profiler] [--steps 60]
+    train_step.py [--model amp|resnet50|gpt2] [--recorder python|all|profiler] [--steps 5]
 
 amp is the CPU-bound step of examples/train.py. Only Python's and PyTorch's work counts over the stand-in, where kernels do
 nothing.
@@ -8,7 +9,6 @@ nothing.
 import argparse
 import pathlib
 import re
-import statistics
 import sys
 import time
 
@@ -17,7 +17,6 @@ import torch
 from torch import nn
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-FIRST_STEPS = 5
 
 
 def amp():
@@ -67,22 +66,25 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--model", choices=MODELS, default="amp")
     parser.add_argument("--recorder", choices=recorders.NAMES)
-    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--steps", type=int, default=5)
     arguments = parser.parse_args()
     torch.backends.cudnn.enabled = False
     torch.backends.cuda.enable_cudnn_sdp(False)
     model, optimizer, loss = MODELS[arguments.model]()
-    times = []
+
+    def step():
+        loss().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+        torch.cuda.synchronize()
+
     with recorders.start(arguments.recorder):
-        for _ in range(arguments.steps):
+        for _ in sys.stdin:
+            step()  # whatever ran in between is in the caches
             started = time.perf_counter()
-            loss().backward()
-            optimizer.step()
-            optimizer.zero_grad()
-            torch.cuda.synchronize()
-            times.append((time.perf_counter() - started) * 1000)
-        resident = resident_mib()
-    print(statistics.median(times[FIRST_STEPS:]), resident)
+            for _ in range(arguments.steps - 1):
+                step()
+            print((time.perf_counter() - started) / (arguments.steps - 1) * 1000, resident_mib(), flush=True)
 
 
 if __name__ == "__main__":

@@ -249,6 +249,7 @@ int main(void)
     OFFSET(unicode_state, PyASCIIObject, state);
     check_text_state(layout);
     OFFSET(type_basic_bytes, PyTypeObject, tp_basicsize);
+    OFFSET(type_deallocate, PyTypeObject, tp_dealloc);
     OFFSET(type_flags, PyTypeObject, tp_flags);
     OFFSET(type_traverse, PyTypeObject, tp_traverse);
     check("collector's link", 16, sizeof(PyGC_Head)); /* gc_lists.c */

@@ -1,9 +1,15 @@
 """What a walk says of code objects and of `self`: descriptions, hashes, addresses that are used again."""
 import ctypes
 import gc
+import types
+import weakref
 
 import frames_support as support
 from frames_support import MINOR, walk, walk_hash
+
+# PyCode_Type.tp_dealloc: after a type's name and sizes, which come after the header of an object with a size.
+CODE_DIES = ctypes.c_void_p.from_address(id(types.CodeType) + object.__basicsize__ + 8 + 3 * 8)
+INTERPRETERS_OWN = CODE_DIES.value  # nothing was walked yet
 
 
 def describe(code, room):
@@ -106,6 +112,43 @@ def test_reused_address_other_class():
 
 def test_reused_address_other_line_table():
     check_reuse([("def f():\n  x = 1\n%s  %s\nf()" % ("\n" * i, CALL), "<gen>") for i in range(20)])
+
+
+def test_dead_code_is_freed():
+    assert CODE_DIES.value != INTERPRETERS_OWN, "deaths are not counted"
+    code = compile("x = 1", "<gen>", "exec")
+    dead = weakref.ref(code)
+    del code
+    gc.collect()
+    assert dead() is None
+
+
+def test_reused_address_at_once():
+    """The same frame, with the code of the walk before gone: all that differs is what is in the code object."""
+    numbers, held, address = [], [], None
+    scope = {"function": probe.function, "capacity": probe.capacity, "reference": probe.reference}
+    for line in range(200):
+        code = compile("\n" * line + CALL, "<gen>", "exec")
+        if address in (None, id(code)):
+            exec(code, scope)
+            numbers.append(probe.number.value)
+            address = id(code)
+        else:
+            held.append(code)
+        del code
+    assert len(set(numbers)) == len(numbers)
+    if len(numbers) < 2:
+        print("note: no address was used again at once, so this test showed nothing")
+
+
+def test_reused_address_another_tool_frees_code():
+    ours = CODE_DIES.value
+    CODE_DIES.value = INTERPRETERS_OWN
+    walk_hash()  # tells that deaths are not counted any more
+    try:
+        test_reused_address_at_once()
+    finally:
+        CODE_DIES.value = ours
 
 
 def test_self_of_modules():
