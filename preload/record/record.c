@@ -73,7 +73,7 @@ static inline void refresh_thread(struct vt_session *session)
 
 static bool push_event(struct vt_session *session, const struct vt_event *filled)
 {
-    struct vt_event *event = vt_ring_reserve(&session->ring, VT_RECORD_EVENT, sizeof *event);
+    struct vt_event *event = vt_ring_reserve_event(&session->ring);
     if (!event) {
         vt_count_dropped(&session->ring.header->counters.dropped);
         return false;

@@ -71,7 +71,8 @@ static uint64_t slots_past_dead(const struct vt_ring *ring, uint64_t position, u
     return i;
 }
 
-void *vt_ring_reserve(struct vt_ring *ring, enum vt_record_kind kind, uint32_t bytes)
+static inline __attribute__((always_inline)) void *reserve(struct vt_ring *ring, enum vt_record_kind kind,
+                                                           uint32_t bytes)
 {
     struct vt_ring_header *header = ring->header;
     uint64_t slots = (bytes + VT_SLOT_BYTES - 1) / VT_SLOT_BYTES;
@@ -84,7 +85,7 @@ void *vt_ring_reserve(struct vt_ring *ring, enum vt_record_kind kind, uint32_t b
         /* Read first: a slot that is freed later must not look as if it had never been lost. */
         const uint64_t consumed = __atomic_load_n(&header->ring_consumed, __ATOMIC_ACQUIRE);
         const uint64_t left = ring->slot_count - (reserved & (ring->slot_count - 1));
-        pad = slots > left ? left : 0;
+        pad = slots > 1 && slots > left ? left : 0;
         skipped = slots_past_dead(ring, reserved, pad + slots);
         const uint64_t taken = skipped ? skipped : pad + slots;
         /* Negative if `reserved` is older than `consumed`: then the exchange fails. */
@@ -111,6 +112,16 @@ void *vt_ring_reserve(struct vt_ring *ring, enum vt_record_kind kind, uint32_t b
     if (__builtin_expect((reserved ^ (reserved + pad + slots)) & ~(ring->slot_count / 4 - 1), 0))
         vt_ring_wake(ring);
     return record;
+}
+
+void *vt_ring_reserve(struct vt_ring *ring, enum vt_record_kind kind, uint32_t bytes)
+{
+    return reserve(ring, kind, bytes);
+}
+
+struct vt_event *vt_ring_reserve_event(struct vt_ring *ring)
+{
+    return reserve(ring, VT_RECORD_EVENT, sizeof(struct vt_event));
 }
 
 /* Whether all the record's slots are reserved, and its bytes fit into them. An impossible head was written

@@ -26,6 +26,8 @@ enum { VT_RECORD_MAXIMUM_BYTES = 60000 * VT_SLOT_BYTES };
 /* Reserves a record of `bytes`, head included, and fills in its head, not committed. NULL if there are no
  * free slots. */
 void *vt_ring_reserve(struct vt_ring *ring, enum vt_record_kind kind, uint32_t bytes);
+/* The same, faster, for an event. */
+struct vt_event *vt_ring_reserve_event(struct vt_ring *ring);
 
 static inline void vt_ring_commit(void *record)
 {

@@ -28,7 +28,7 @@ def collected(options, program, folder, recorded=True):
     environment = dict(os.environ, VRAMTRACE_OUT=f"{folder}/", VRAMTRACE_QUIET="1", VRAMTRACE_INSPECT="0", ATEN_CPU_CAPABILITY="default")
     preload = ["env", f"LD_PRELOAD={LIBRARY}"] if recorded else []
     done = subprocess.run([*RUN, *preload, "valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/counts", *options,
-                           *map(str, program)], env=environment, input="\n", capture_output=True, text=True, timeout=300)
+                           *map(str, program)], env=environment, input="\n", capture_output=True, text=True, timeout=1200)
     found = re.search(r"Collected : (\d+)", done.stderr)
     if done.returncode or not found:
         raise RuntimeError(done.stderr[-2000:])

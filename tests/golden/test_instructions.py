@@ -15,7 +15,7 @@ import instructions  # noqa: E402
 
 PYTHON = "/usr/bin/python3"
 # Instructions for an allocation and its free, by what is called and the Python frames above it. CPython 3.11, gcc 12, x86_64.
-COUNTS = {("driver", 3): 1646, ("block", 3): 1384, ("block", 23): 1924, ("block", 60): 2923}
+COUNTS = {("driver", 3): 1576, ("block", 3): 1314, ("block", 23): 1854, ("block", 60): 2853}
 MOST, LEAST = 1.10, 0.85
 
 
