@@ -54,15 +54,6 @@ static uint64_t start_ticks(uint32_t pid)
     return threads > 1 || (state != 'Z' && state != 'X') ? ticks : 0;
 }
 
-bool vt_process_runs(const struct vt_process_identity *process)
-{
-    char path[48];
-    struct stat status;
-    snprintf(path, sizeof path, "/proc/%" PRIu32 "/ns/pid", process->pid);
-    return process->start_ticks && start_ticks(process->pid) == process->start_ticks &&
-           (stat(path, &status) || status.st_ino == process->pid_namespace);
-}
-
 static bool is_of_this_boot(const struct vt_process_identity *process)
 {
     char text[TEXT_BYTES];
@@ -75,6 +66,18 @@ static bool is_of_this_boot(const struct vt_process_identity *process)
             return false;
     }
     return true;
+}
+
+/* Whoever gets the number later began later. What a process reads of its own start may be some ticks after
+ * what others read: an emulator tells when itself began. */
+bool vt_process_runs(const struct vt_process_identity *process)
+{
+    char path[48];
+    struct stat status;
+    snprintf(path, sizeof path, "/proc/%" PRIu32 "/ns/pid", process->pid);
+    const uint64_t ticks = is_of_this_boot(process) ? start_ticks(process->pid) : 0;
+    return ticks && ticks <= process->start_ticks &&
+           (stat(path, &status) || status.st_ino == process->pid_namespace);
 }
 
 enum vt_life vt_process_life(const struct vt_process_identity *process)

@@ -104,7 +104,7 @@ bool vt_process_is_gone(const struct vt_process_identity *identity, const struct
         return true;
     snprintf(number, sizeof number, "%u", identity->pid);
     started = start_ticks(number);
-    return started ? started != identity->start_ticks : number_is_free(identity->pid, own);
+    return started ? started > identity->start_ticks : number_is_free(identity->pid, own);
 }
 
 bool vt_process_maps(uint32_t pid, const char *path)

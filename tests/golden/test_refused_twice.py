@@ -102,13 +102,10 @@ size_t _ZNK3tsl12BFCAllocator13AllocatedSizeEPKv(const void *self, const char *a
     return sizes[(address - (char *)bottom) >> 20];
 }
 int _ZNK3tsl12BFCAllocator13GetMemoryTypeEv(const void *self) { return (void)self, 1; }
-struct string *_ZN3tsl12BFCAllocator4NameB5cxx11Ev(struct string *name, void *self)
+struct string _ZN3tsl12BFCAllocator4NameB5cxx11Ev(void *self)
 {
     (void)self;
-    strcpy(name->inside, "GPU_0_bfc");
-    name->text = name->inside;
-    name->bytes = 9;
-    return name;
+    return (struct string){.bytes = 9, .inside = "GPU_0_bfc"};
 }
 """
 PROGRAM_TEXT = r"""
