@@ -76,7 +76,9 @@ def alive_at_end(trace):
 
 
 def test_what_is_alive_is_there(tmp_path):
+    started = time.monotonic()
     done = churn(tmp_path / "x.vrt", 120000)
+    seconds = time.monotonic() - started
     status = (tmp_path / "x.vrt").stat()
     assert max(status.st_size, status.st_blocks * 512) <= MIB
     alive, unknown = alive_at_end(tmp_path / "x.vrt")
@@ -84,7 +86,7 @@ def test_what_is_alive_is_there(tmp_path):
     seen = info(tmp_path / "x.vrt")
     assert seen["trace"]["complete"] and seen["trace"]["unkept"] > 100000
     calls = 2 * (120000 + 8) - len(alive)
-    assert calls < seen["trace"]["events"] < calls + 500
+    assert calls < seen["trace"]["events"] < calls + 300 + 50 * seconds  # the card's use is read again and again
     kinds = seen["counts"]["kinds"]
     assert kinds["alloc"]["driver"] == 120000 + 8 and kinds["free"]["driver"] == 120000 + 8 - len(alive)
     vramtrace("info", "--verify", tmp_path / "x.vrt")
