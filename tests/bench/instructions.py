@@ -2,6 +2,7 @@
 
     tests/bench/instructions.py [PYTHON]
     tests/bench/instructions.py peers [PYTHON]     what each recorder adds to PyTorch's own, in all threads (10 minutes)
+    tests/bench/instructions.py steps [PYTHON]     what recording adds to a whole training step (10 minutes)
 
 Prints them per pair of allocation and free, for several depths of Python frames, warmed up (two runs of different length are
 subtracted). Needs VRAMTRACE_BUILD, VRAMTRACE_RUN (the stand-in's run.sh) and valgrind; for peers, a Python with PyTorch.
@@ -23,12 +24,12 @@ TENSORS = 500, 2500
 BLOCKS = BUILD / "tests/bench/libbench_seam.so"
 
 
-def collected(options, program, folder, recorded=True):
+def collected(options, program, folder, recorded=True, told="\n"):
     """The instructions that callgrind says it counted, in all threads."""
     environment = dict(os.environ, VRAMTRACE_OUT=f"{folder}/", VRAMTRACE_QUIET="1", VRAMTRACE_INSPECT="0", ATEN_CPU_CAPABILITY="default")
     preload = ["env", f"LD_PRELOAD={LIBRARY}"] if recorded else []
     done = subprocess.run([*RUN, *preload, "valgrind", "--tool=callgrind", f"--callgrind-out-file={folder}/counts", *options,
-                           *map(str, program)], env=environment, input="\n", capture_output=True, text=True, timeout=1200)
+                           *map(str, program)], env=environment, input=told, capture_output=True, text=True, timeout=1200)
     found = re.search(r"Collected : (\d+)", done.stderr)
     if done.returncode or not found:
         raise RuntimeError(done.stderr[-2000:])
@@ -66,10 +67,27 @@ def peers(python):
                 print(f"| {frames} | {name} | {each[recorder]:,.0f} | {each[recorder] / each['all']:.2f} |", flush=True)
 
 
+def steps(python):
+    """By thread, since the recorder's own one works on another core."""
+    print("| model | instructions of a step | added in the program's threads | in the recorder's |\n|---|--:|--:|--:|")
+    for model in "amp", "resnet50", "gpt2":
+        each = {}
+        for recorded in False, True:
+            with tempfile.TemporaryDirectory() as folder:
+                collected(["--instr-atstart=no", "--separate-threads=yes"],
+                          [python, HERE / "train_step.py", "--counted", "--model", model], folder, recorded, "early\n\nlast\n")
+                texts = [file.read_text() for file in pathlib.Path(folder).glob("counts-*")]
+            each[recorded] = [sum(int(re.search(r"^(?:totals|summary): (\d+)", text, re.M)[1]) for text in texts
+                                  if ("libtorch" in text) == whose) for whose in (True, False)]
+        bare = each[False][0]
+        ours, writers = ((each[True][which] - each[False][which]) / bare * 100 for which in (0, 1))
+        print(f"| {model} | {bare / 5:,.0f} | {ours:+.1f} % | {writers:+.1f} % |", flush=True)
+
+
 def main():
     arguments = sys.argv[1:]
-    if arguments[:1] == ["peers"]:
-        return peers(arguments[1] if arguments[1:] else sys.executable)
+    if arguments[:1] in (["peers"], ["steps"]):
+        return {"peers": peers, "steps": steps}[arguments[0]](arguments[1] if arguments[1:] else sys.executable)
     python = arguments[0] if arguments else sys.executable
     for kind in KINDS:
         for frames in FRAMES:

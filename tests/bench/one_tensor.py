@@ -7,23 +7,11 @@ microseconds per pair it prints.
 """
 import argparse
 import contextlib
-import os
-import subprocess
 import sys
 import time
 
 import recorders
 import torch
-
-
-@contextlib.contextmanager
-def counted():
-    def turn(state):
-        environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-        subprocess.run(["callgrind_control", "-i", state, str(os.getpid())], check=True, env=environment, stdout=subprocess.DEVNULL)
-    turn("on")
-    yield
-    turn("off")
 
 
 def descend(frames, pairs, watched=contextlib.nullcontext):
@@ -49,7 +37,7 @@ def main():
     with recorders.start(arguments.recorder):
         descend(arguments.frames, 2000)
         # main() and the module are frames too
-        watched = counted if arguments.counted else contextlib.nullcontext
+        watched = recorders.counted if arguments.counted else contextlib.nullcontext
         for _ in sys.stdin:
             print(descend(arguments.frames - 2, arguments.pairs, watched), flush=True)
     del keep

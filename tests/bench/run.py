@@ -175,9 +175,8 @@ def step(rounds, folder):
             lines.append(f"| {title} | {name} | {middle(times):.2f} | {told} | {rows[-1][1] - resident[-1]:+.0f} |")
     added = []
     for more in ((), ("--session",)):
-        seen = in_turns({name: lambda settings=settings: said([PYTHON, HERE / "cpu_step.py", *more], settings, folder)[0]
-                         for name, settings in (("bare", None), ("ours", {}))}, rounds)
-        added.append((middle(seen["ours"]) / middle(seen["bare"]) - 1) * 100)
+        seen = rounds_of([PYTHON, HERE / "cpu_step.py", *more], {"nothing": RECORDERS["nothing"], OURS: RECORDERS[OURS]}, rounds, folder)
+        added.append(middle([(ours / bare - 1) * 100 for (ours,), (bare,) in zip(seen[OURS], seen["nothing"])]))
     return lines + ["", f"A step on the CPU (small layers): {added[0]:+.1f} % before the process's first CUDA event, "
                     f"{added[1]:+.1f} % after it."]
 

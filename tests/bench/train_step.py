@@ -7,6 +7,7 @@ amp is the CPU-bound step of examples/train.py. Only Python's and PyTorch's work
 nothing.
 """
 import argparse
+import contextlib
 import pathlib
 import re
 import sys
@@ -67,6 +68,7 @@ def main():
     parser.add_argument("--model", choices=MODELS, default="amp")
     parser.add_argument("--recorder", choices=recorders.NAMES)
     parser.add_argument("--steps", type=int, default=5)
+    parser.add_argument("--counted", action="store_true", help="the instructions of the last line's steps: instructions.py")
     arguments = parser.parse_args()
     torch.backends.cudnn.enabled = False
     torch.backends.cuda.enable_cudnn_sdp(False)
@@ -79,11 +81,12 @@ def main():
         torch.cuda.synchronize()
 
     with recorders.start(arguments.recorder):
-        for _ in sys.stdin:
-            step()  # whatever ran in between is in the caches
-            started = time.perf_counter()
-            for _ in range(arguments.steps - 1):
-                step()
+        for line in sys.stdin:
+            with recorders.counted() if arguments.counted and line == "last\n" else contextlib.nullcontext():
+                for number in range(arguments.steps):
+                    if number == 1:  # whatever ran before is in the caches
+                        started = time.perf_counter()
+                    step()
             print((time.perf_counter() - started) / (arguments.steps - 1) * 1000, resident_mib(), flush=True)
 
 
