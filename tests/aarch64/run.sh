@@ -22,15 +22,18 @@ trap 'rm -f "$log"' EXIT
 # Not in the folder: mypy, our documents' other readers.
 not_here="test_instructions test_python_checked test_docs"
 # Not under qemu, which keeps memory of ended threads, knows no limit on memory, gives an address out once, notices a program that is
-# not there too late, tells a signal itself, stands before a command's arguments, has files of its own, and fails itself
-# (cpu == current_cpu) when the first thread ends before others. Then, not in a user namespace: other users, and devices.
+# not there too late, tells a signal itself, is the program of each process and stands before its arguments, has files of its own, and
+# fails (cpu == current_cpu) when the first thread ends before others.
 not_by_qemu="flight.py::test_soak flight.py::test_memory_stays_constant out_of_memory.py mcp.py::test_a_limit_on_memory
-    reloaded.py::test_libraries_in_turn[first_other terminal.py::test_a_pager_that_is_not_there
-    terminal.py::test_without_less_the_text_is_printed tables.py::test_parquet_without_pyarrow[/nowhere
-    card.py::test_arguments_of_another_users_process run.py::test_what_the_command_inherits[closed
-    card.py::test_the_last_thread_is_not_main
-    cli_traces.py::test_anothers_trace run.py::test_a_folder_that_cannot_be_written jobs.py::test_a_folder_within_that_may_not_be_read
-    annotate_cli.py::test_another_users_trace annotate_cli.py::test_no_device_is_opened"
+    reloaded.py::test_libraries_in_turn[first_other sharing.py::test_one_allocation_in_two_processes
+    terminal.py::test_a_pager_that_is_not_there terminal.py::test_without_less_the_text_is_printed
+    tables.py::test_parquet_without_pyarrow[/nowhere run.py::test_stop_again_at_once_on_a_busy_machine
+    top.py::test_a_processs_own_books top.py::test_marked_as_paused_and_lossy top.py::test_a_servers_pool
+    card.py::test_arguments_of_another_users_process run.py::test_what_the_command_inherits[closed card.py::test_the_last_thread_is_not_main"
+# Not in a user namespace, which has one user and no devices.
+not_by_qemu+=" cli_traces.py::test_anothers_trace run.py::test_a_folder_that_cannot_be_written jobs.py::test_a_folder_within_that_may_not_be_read
+    top.py::test_another_users_process top.py::test_a_file_that_is_no_ring[another_user] annotate_cli.py::test_another_users_trace
+    annotate_cli.py::test_no_device_is_opened"
 
 # Runs a command where the kernel starts AArch64 programs by qemu: by the machine's table, or by one of a user namespace.
 by_qemu() {

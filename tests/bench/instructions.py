@@ -77,7 +77,7 @@ def steps(python):
                 collected(["--instr-atstart=no", "--separate-threads=yes"],
                           [python, HERE / "train_step.py", "--counted", "--model", model], folder, recorded, "early\n\nlast\n")
                 texts = [file.read_text() for file in pathlib.Path(folder).glob("counts-*")]
-            each[recorded] = [sum(int(re.search(r"^(?:totals|summary): (\d+)", text, re.M)[1]) for text in texts
+            each[recorded] = [sum(int(re.search(r"^totals: (\d+)", text, re.M)[1]) for text in texts
                                   if ("libtorch" in text) == whose) for whose in (True, False)]
         bare = each[False][0]
         ours, writers = ((each[True][which] - each[False][which]) / bare * 100 for which in (0, 1))

@@ -86,7 +86,7 @@ def test_what_is_alive_is_there(tmp_path):
     seen = info(tmp_path / "x.vrt")
     assert seen["trace"]["complete"] and seen["trace"]["unkept"] > 100000
     calls = 2 * (120000 + 8) - len(alive)
-    assert calls < seen["trace"]["events"] < calls + 300 + 50 * seconds  # the card's use is read again and again
+    assert calls < seen["trace"]["events"] < calls + 300 + 100 * seconds  # the use of the card is read meanwhile
     kinds = seen["counts"]["kinds"]
     assert kinds["alloc"]["driver"] == 120000 + 8 and kinds["free"]["driver"] == 120000 + 8 - len(alive)
     vramtrace("info", "--verify", tmp_path / "x.vrt")
