@@ -100,7 +100,7 @@ def rounds_of(program, recorders, rounds, folder):
         def said_by(name):
             asked[name].stdin.write("\n")
             if not (line := asked[name].stdout.readline()):
-                sys.exit(f"{name}: {shlex.join(asked[name].args)} ended")
+                sys.exit(f"{name} ended: {asked[name].args!r}")
             return [float(part) for part in line.split()]
         for name in list(asked) * EARLY_TURNS:
             said_by(name)

@@ -32,7 +32,8 @@ class Ring:
         live = b"".join(self.devices.get(i, (bytes(32),))[0] for i in range(DEVICES))
         told = b"".join(self.devices.get(i, (0, bytes(120)))[1] for i in range(DEVICES))
         boot = bytes.fromhex(pathlib.Path("/proc/sys/kernel/random/boot_id").read_text().replace("-", ""))
-        process = struct.pack("<16sQQQII", boot, start_ticks(self.pid), os.stat(f"/proc/{self.pid}/ns/pid").st_ino, 0, self.pid, os.getuid())
+        namespace = os.stat(f"/proc/{self.pid}/ns/pid").st_ino
+        process = struct.pack("<16sQQQII", boot, start_ticks(self.pid), namespace, 0, self.pid, os.getuid())
         head = struct.pack("<8sIIQ16s", b"VRAMRNG\n", 3, self.header_bytes, 64, self.identity) + process + struct.pack("<QQ", 0, 0)
         counters = struct.pack("<QQQQ", self.events, self.lost, self.lost_definitions,
                                0) + live + struct.pack("<QQQ", 0, self.without_stack, 0)
