@@ -70,14 +70,19 @@ static bool is_of_this_boot(const struct vt_process_identity *process)
 
 /* Whoever gets the number later began later. What a process reads of its own start may be some ticks after
  * what others read: an emulator tells when itself began. */
-bool vt_process_runs(const struct vt_process_identity *process)
+static bool has_its_number(const struct vt_process_identity *process)
 {
     char path[48];
     struct stat status;
     snprintf(path, sizeof path, "/proc/%" PRIu32 "/ns/pid", process->pid);
-    const uint64_t ticks = is_of_this_boot(process) ? start_ticks(process->pid) : 0;
+    const uint64_t ticks = start_ticks(process->pid);
     return ticks && ticks <= process->start_ticks &&
            (stat(path, &status) || status.st_ino == process->pid_namespace);
+}
+
+bool vt_process_runs(const struct vt_process_identity *process)
+{
+    return is_of_this_boot(process) && has_its_number(process);
 }
 
 enum vt_life vt_process_life(const struct vt_process_identity *process)
@@ -86,7 +91,7 @@ enum vt_life vt_process_life(const struct vt_process_identity *process)
     if (!is_of_this_boot(process) || stat("/proc/self/ns/pid", &status) ||
         status.st_ino != process->pid_namespace)
         return VT_LIFE_UNKNOWN;
-    return vt_process_runs(process) ? VT_LIFE_RUNS : VT_LIFE_ENDED;
+    return has_its_number(process) ? VT_LIFE_RUNS : VT_LIFE_ENDED;
 }
 
 int vt_process_user(uint32_t pid, uint32_t *user_id)

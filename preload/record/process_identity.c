@@ -103,6 +103,7 @@ bool vt_process_is_gone(const struct vt_process_identity *identity, const struct
     if (identity->pid == own->pid) /* an earlier program, or an earlier process with this pid */
         return true;
     snprintf(number, sizeof number, "%u", identity->pid);
+    /* Who gets the number later began later. An earlier start is the same process's, read by an emulator. */
     started = start_ticks(number);
     return started ? started > identity->start_ticks : number_is_free(identity->pid, own);
 }

@@ -85,7 +85,7 @@ static inline __attribute__((always_inline)) void *reserve(struct vt_ring *ring,
         /* Read first: a slot that is freed later must not look as if it had never been lost. */
         const uint64_t consumed = __atomic_load_n(&header->ring_consumed, __ATOMIC_ACQUIRE);
         const uint64_t left = ring->slot_count - (reserved & (ring->slot_count - 1));
-        pad = slots > 1 && slots > left ? left : 0;
+        pad = slots > 1 && slots > left ? left : 0; /* one slot always fits, which the compiler cannot know */
         skipped = slots_past_dead(ring, reserved, pad + slots);
         const uint64_t taken = skipped ? skipped : pad + slots;
         /* Negative if `reserved` is older than `consumed`: then the exchange fails. */

@@ -76,9 +76,7 @@ def alive_at_end(trace):
 
 
 def test_what_is_alive_is_there(tmp_path):
-    started = time.monotonic()
     done = churn(tmp_path / "x.vrt", 120000)
-    seconds = time.monotonic() - started
     status = (tmp_path / "x.vrt").stat()
     assert max(status.st_size, status.st_blocks * 512) <= MIB
     alive, unknown = alive_at_end(tmp_path / "x.vrt")
@@ -86,7 +84,7 @@ def test_what_is_alive_is_there(tmp_path):
     seen = info(tmp_path / "x.vrt")
     assert seen["trace"]["complete"] and seen["trace"]["unkept"] > 100000
     calls = 2 * (120000 + 8) - len(alive)
-    assert calls < seen["trace"]["events"] < calls + 300 + 100 * seconds  # the use of the card is read meanwhile
+    assert calls < seen["trace"]["events"] < calls + 500
     kinds = seen["counts"]["kinds"]
     assert kinds["alloc"]["driver"] == 120000 + 8 and kinds["free"]["driver"] == 120000 + 8 - len(alive)
     vramtrace("info", "--verify", tmp_path / "x.vrt")

@@ -82,7 +82,6 @@ def test_the_cause_without_native_stacks(tmp_path, code, causes):
 
 LIBRARY = r"""
 #include <stddef.h>
-#include <string.h>
 struct string { char *text; size_t bytes; char inside[16]; };
 static size_t taken, sizes[64];
 extern unsigned long long bottom;
